@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/list/merged_list.h"
@@ -28,17 +29,19 @@ void strip_caller(http::HeaderList& headers) {
 /// Waits for the reviews, then is what it answers with.
 class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
  public:
+  /// Answers with the proxy's own credential: nothing of the caller is in the head any more.
+  using GoOn = std::function<std::unique_ptr<http::RequestHandler>(
+      http::RequestHead head, const std::shared_ptr<Permit>& permit)>;
+  /// @param target  of what is asked with the own credential
   ReviewedRead(MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-               MergeRoute route, MergeQuery query, std::string accept)
+               std::string target, std::shared_ptr<Permit> permit, GoOn go_on)
       : shared_(shared),
         stream_(stream),
         head_(std::move(head)),
-        route_(std::move(route)),
-        query_(std::move(query)),
-        accept_(std::move(accept)),
+        target_(std::move(target)),
+        go_on_(std::move(go_on)),
         patience_(shared.asking.loop),
-        permit_(std::make_shared<Permit>(shared.reviewer, route_.reviews, route_.members,
-                                         query_.partial)) {}
+        permit_(std::move(permit)) {}
   ~ReviewedRead() override { leave(); }
 
   void start() {
@@ -105,41 +108,14 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
     strip_caller(head_.headers);
     http::RequestHead own;
     own.method = "GET";
-    own.target = route_.path;
+    own.target = target_;
     own.headers = head_.headers;
     if (!shards::is_own_request(shards::OwnRole::kReviewed, own)) {
       next_ =
           serving::answer_error(head_, stream_, krm::internal("this cannot be read for a caller"));
       return;
     }
-    query_.passed_on = reviewed_query(query_, route_.info);
-    route_.reviews = nullptr;
-    route_.reviewed = true;
-    for (const Permit::LeftOut& one : permit_->left_out()) {
-      route_.share_key += std::to_string(one.member.id) + ',';
-      route_.left_out.emplace_back(one.member.name, one.cause);
-    }
-    if (!route_.share_key.empty()) {
-      std::vector<topology::ShardId> out;
-      for (const Permit::LeftOut& one : permit_->left_out()) {
-        out.push_back(one.member.id);
-      }
-      route_.members = [all = std::move(route_.members), out = std::move(out)] {
-        std::vector<Member> members = all();
-        std::erase_if(members, [&out](const Member& member) {
-          return std::find(out.begin(), out.end(), member.id) != out.end();
-        });
-        return members;
-      };
-    }
-    if (query_.watch) {
-      permit_->keep();
-      next_ = make_merged_watch(shared_.watches, std::move(head_), stream_, std::move(route_),
-                                std::move(query_), std::move(accept_), permit_);
-    } else {
-      next_ = make_merged_list(shared_.lists, std::move(head_), stream_, std::move(route_),
-                               std::move(query_), std::move(accept_));
-    }
+    next_ = go_on_(std::move(head_), permit_);
   }
 
   /// It may be the permit that calls: it goes in the next turn.
@@ -157,13 +133,32 @@ class ReviewedRead final : public http::RequestHandler, private Permit::Holder {
   MergeLoop& shared_;
   http::ResponseStream& stream_;
   http::RequestHead head_;
-  MergeRoute route_;
-  MergeQuery query_;
-  std::string accept_;
+  std::string target_;
+  GoOn go_on_;
   net::Timer patience_;
   std::shared_ptr<Permit> permit_;
   std::unique_ptr<http::RequestHandler> next_;
 };
+
+/// The same read without those that the caller is not let in by.
+void leave_out(const Permit& permit, MergeRoute& route) {
+  std::vector<topology::ShardId> out;
+  for (const Permit::LeftOut& one : permit.left_out()) {
+    route.share_key += std::to_string(one.member.id) + ',';
+    route.left_out.emplace_back(one.member.name, one.cause);
+    out.push_back(one.member.id);
+  }
+  if (out.empty()) {
+    return;
+  }
+  route.members = [all = std::move(route.members), out = std::move(out)] {
+    std::vector<Member> members = all();
+    std::erase_if(members, [&out](const Member& member) {
+      return std::find(out.begin(), out.end(), member.id) != out.end();
+    });
+    return members;
+  };
+}
 
 }  // namespace
 
@@ -171,8 +166,47 @@ std::unique_ptr<http::RequestHandler> answer_reviewed(MergeLoop& shared, http::R
                                                       http::ResponseStream& stream,
                                                       MergeRoute route, MergeQuery query,
                                                       std::string accept) {
-  auto read = std::make_unique<ReviewedRead>(shared, std::move(head), stream, std::move(route),
-                                             std::move(query), std::move(accept));
+  auto permit =
+      std::make_shared<Permit>(shared.reviewer, route.reviews, route.members, query.partial);
+  const std::string target = route.path;
+  auto asked =
+      std::make_shared<std::pair<MergeRoute, MergeQuery>>(std::move(route), std::move(query));
+  auto read = std::make_unique<ReviewedRead>(
+      shared, std::move(head), stream, target, std::move(permit),
+      [&shared, &stream, asked, accept = std::move(accept)](
+          http::RequestHead own,
+          const std::shared_ptr<Permit>& given) -> std::unique_ptr<http::RequestHandler> {
+        auto& [to, with] = *asked;
+        with.passed_on = reviewed_query(with, to.info);
+        to.reviews = nullptr;
+        to.reviewed = true;
+        leave_out(*given, to);
+        if (!with.watch) {
+          return make_merged_list(shared.lists, std::move(own), stream, std::move(to),
+                                  std::move(with), accept);
+        }
+        given->keep();
+        return make_merged_watch(shared.watches, std::move(own), stream, std::move(to),
+                                 std::move(with), accept, given);
+      });
+  read->start();
+  return read;
+}
+
+std::unique_ptr<http::RequestHandler> answer_reviewed_document(
+    MergeLoop& shared, DocumentLoop& documents, http::RequestHead head,
+    http::ResponseStream& stream, DocumentRoute route, std::shared_ptr<const ReviewPlan> reviews,
+    std::function<std::vector<Member>()> members) {
+  auto permit =
+      std::make_shared<Permit>(shared.reviewer, std::move(reviews), std::move(members), false);
+  const std::string target = route.sources.front().target;
+  auto read = std::make_unique<ReviewedRead>(
+      shared, std::move(head), stream, target, std::move(permit),
+      [&documents, &stream, kept = std::make_shared<DocumentRoute>(std::move(route))](
+          http::RequestHead own, const std::shared_ptr<Permit>& /*given*/) {
+        kept->reviewed = true;
+        return answer_document(documents, std::move(own), stream, std::move(*kept));
+      });
   read->start();
   return read;
 }

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "aggregation/asking/merge_query.h"
+#include "aggregation/documents/merged_document.h"
 #include "aggregation/merge_loop.h"
 #include "aggregation/rights/permit.h"
 #include "http/handler.h"
@@ -16,6 +19,13 @@ namespace kintsugi::aggregation {
 [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_reviewed(
     MergeLoop& shared, http::RequestHead head, http::ResponseStream& stream, MergeRoute route,
     MergeQuery query, std::string accept);
+
+/// The same for a discovery or OpenAPI document of several shards.
+/// @param members  whom the reviews let in, all of them or nobody
+[[nodiscard]] std::unique_ptr<http::RequestHandler> answer_reviewed_document(
+    MergeLoop& shared, DocumentLoop& documents, http::RequestHead head,
+    http::ResponseStream& stream, DocumentRoute route, std::shared_ptr<const ReviewPlan> reviews,
+    std::function<std::vector<Member>()> members);
 
 /// The path of the collection that a request was understood as, without the query; the own
 /// credential reads nothing that is written in another way.

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/log.h"
@@ -17,6 +19,15 @@ namespace kintsugi {
 namespace {
 
 std::atomic<SecretFileRule> secret_file_rule = SecretFileRule::kRefuse;
+
+/// Whether this was not the last word on the file: it is read more than once, and told of once.
+bool is_news(const std::string& path, const std::string& fault) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> told;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::string& last = told[path];
+  return std::exchange(last, fault) != fault;
+}
 
 class OpenFile {
  public:
@@ -152,7 +163,9 @@ Expected<std::string> read_secret_file(const std::string& path) {
     if (secret_file_rule == SecretFileRule::kRefuse) {
       return fail(Errc::kConfig, path + ": " + fault);
     }
-    log_warn("a secret file is open to others", {{"file", path}, {"fault", fault}});
+    if (is_news(path, fault)) {
+      log_warn("a secret file is open to others", {{"file", path}, {"fault", fault}});
+    }
   }
   return read_all(file.get(), path, static_cast<std::size_t>(about.st_size));
 }

@@ -66,6 +66,11 @@ struct ShardServerParams {
   /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp
   /// tells them.
   bool hides_existence = true;
+  /// For tests of proxies: towards them it is what a shard of kcp is (internal/kcp_stand_in.h),
+  /// with virtual workspaces at a port of their own, and knows the tokens of this CSV
+  /// (auth::TokenFile).
+  bool as_kcp = false;
+  std::string tokens{};
   /// For metrics; null: one of its own.
   std::shared_ptr<AbuseTotals> abuse;
   auth::TokenKeys token_keys{};  ///< of continue tokens; empty: those that stand in the store

@@ -1,6 +1,12 @@
 #include "net/server_credential.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "net/testing/support.h"
 
@@ -21,15 +27,16 @@ class Asked final : public http::Handler {
   std::unique_ptr<http::RequestHandler> on_request(http::RequestHead head,
                                                    http::ResponseStream& stream) noexcept override {
     said.emplace_back(head.headers.get("authorization"));
+    as.emplace_back(head.headers.get("impersonate-user"));
     stream.send_head(200, {}, true);
     return std::make_unique<Answered>();
   }
-  std::vector<std::string> said;
+  std::vector<std::string> said, as;
 };
 
 std::shared_ptr<TlsContext> context_that_says(const std::string& value) {
   auto context = Certificates::client_tls();
-  set_authorization(*context, value);
+  set_credential(*context, {.authorization = value});
   return context;
 }
 
@@ -68,9 +75,138 @@ TEST(ServerCredential, WhenAContextHasOne_FP156_EveryRequestSaysIt) {
 
 TEST(ServerCredential, WhenItIsSetAgain_TheNewOneCounts) {
   const auto context = context_that_says("Bearer one");
-  set_authorization(*context, "Bearer two");
+  set_credential(*context, {.authorization = "Bearer two"});
   EXPECT_EQ(authorization_of(*context), "Bearer two");
   EXPECT_EQ(authorization_of(*Certificates::client_tls()), "");
+}
+
+TEST(ServerCredential, WhenOneIsSomebodyElse_FP156_EveryRequestSaysThatToo) {
+  Loop loop("test");
+  Asked asked;
+  ListenerParams listening;
+  listening.address = "127.0.0.1";
+  listening.tls = Certificates::server_tls();
+  const auto listener = must(Listener::open(loop, std::move(listening), asked));
+  UpstreamParams params;
+  params.url = must(Url::parse("https://127.0.0.1:" + std::to_string(listener->port())));
+  params.tls = Certificates::client_tls();
+  ServerCredential somebody;
+  somebody.headers.add("impersonate-user", "me");
+  set_credential(*params.tls, std::move(somebody));
+  const auto upstream = Upstream::make(loop, std::move(params));
+  bool answered = false;
+  FetchRequest request;
+  request.target = "/api";
+  const auto call = fetch(loop, *upstream, std::move(request),
+                          [&](Expected<FetchResponse> got) { answered = got.has_value(); });
+  ASSERT_TRUE(run_until(loop, [&] { return answered; }));
+  EXPECT_EQ(asked.as, (std::vector<std::string>{"me"}));
+}
+
+/// An HTTP proxy of one connection: what it says is sent, then bytes pass to the listener.
+class HttpProxy {
+ public:
+  HttpProxy(std::string says, std::uint16_t to) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(fd_, 8), 0);
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this, says = std::move(says), to] { serve(says, to); });
+  }
+  ~HttpProxy() {
+    ::shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    ::close(fd_);
+  }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  std::string asked;
+
+ private:
+  void serve(const std::string& says, std::uint16_t to) {
+    const int client = ::accept(fd_, nullptr, nullptr);
+    if (client < 0) {
+      return;
+    }
+    char byte = 0;
+    while (!asked.ends_with("\r\n\r\n") && ::recv(client, &byte, 1, 0) == 1) {
+      asked += byte;
+    }
+    EXPECT_EQ(::send(client, says.data(), says.size(), 0), static_cast<ssize_t>(says.size()));
+    const int there = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(to);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (to != 0 && ::connect(there, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+      pollfd sides[2] = {{client, POLLIN, 0}, {there, POLLIN, 0}};
+      char bytes[4096];
+      for (bool open = true; open && ::poll(sides, 2, 10'000) > 0;) {
+        for (int i = 0; open && i < 2; ++i) {
+          if (sides[i].revents != 0) {
+            const ssize_t got = ::recv(sides[i].fd, bytes, sizeof bytes, 0);
+            open = got > 0 && ::send(sides[1 - i].fd, bytes, static_cast<std::size_t>(got),
+                                     MSG_NOSIGNAL) == got;
+          }
+        }
+      }
+    }
+    ::close(there);
+    ::close(client);
+  }
+
+  int fd_ = -1;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+TEST(ServerCredential, WhenAProxyMakesTheConnection_FP156_TlsIsWithTheServer) {
+  Loop loop("test");
+  Asked asked;
+  ListenerParams listening;
+  listening.address = "127.0.0.1";
+  listening.tls = Certificates::server_tls();
+  const auto listener = must(Listener::open(loop, std::move(listening), asked));
+  const std::string there = "127.0.0.1:" + std::to_string(listener->port());
+  const auto ask = [&](HttpProxy& proxy, std::string& failure) {
+    UpstreamParams params;
+    params.url = must(Url::parse("https://" + there));
+    params.tls = Certificates::client_tls();
+    set_credential(*params.tls, {.proxy = {"127.0.0.1", proxy.port(), "Basic secret"}});
+    const auto upstream = Upstream::make(loop, std::move(params));
+    bool ended = false, answered = false;
+    FetchRequest request;
+    request.target = "/api";
+    request.timeout = seconds(5);
+    const auto call = fetch(loop, *upstream, std::move(request), [&](Expected<FetchResponse> got) {
+      ended = true;
+      answered = got && got->status == 200;
+    });
+    EXPECT_TRUE(run_until(loop, [&] { return ended; }));
+    failure = upstream->last_failure();
+    return answered;
+  };
+  std::string failure;
+  {
+    HttpProxy proxy("HTTP/1.1 200 OK\r\nX: y\r\n\r\n", listener->port());
+    EXPECT_TRUE(ask(proxy, failure)) << failure;
+    EXPECT_EQ(proxy.asked, "CONNECT " + there + " HTTP/1.1\r\nHost: " + there +
+                               "\r\nProxy-Authorization: Basic secret\r\n\r\n");
+  }
+  {
+    HttpProxy proxy("HTTP/1.1 407 Who?\r\n\r\n", 0);
+    EXPECT_FALSE(ask(proxy, failure));
+    EXPECT_EQ(failure, "the proxy refuses with status 407");
+  }
+  {
+    HttpProxy proxy("", 0);
+    EXPECT_FALSE(ask(proxy, failure));
+    EXPECT_EQ(failure, "the proxy closed the connection");
+  }
 }
 
 }  // namespace

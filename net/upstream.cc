@@ -15,6 +15,16 @@ constexpr Duration kShortestPause = milliseconds(50), kPause = milliseconds(500)
 constexpr Duration kLongFailure = seconds(60), kLongPause = seconds(5);
 constexpr double kDialsPerSecond = 4, kDialBurst = 8;
 
+/// What the credential says and the request does not.
+void add_own(const ServerCredential& own, http::HeaderList& headers) {
+  if (!own.authorization.empty() && !headers.contains("authorization")) {
+    headers.add("authorization", own.authorization);
+  }
+  for (std::size_t i = 0; i < own.headers.size(); ++i) {
+    headers.add(own.headers[i].name, own.headers[i].value);
+  }
+}
+
 class UpstreamImpl final : public Upstream {
  public:
   UpstreamImpl(Loop& loop, UpstreamParams params)
@@ -25,15 +35,16 @@ class UpstreamImpl final : public Upstream {
   http::RequestStream& open(UpstreamClass kind, const http::RequestHead& head,
                             http::ResponseHandler& handler) override {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
-    const std::string_view authorization =
-        origin_.tls != nullptr ? authorization_of(*origin_.tls) : std::string_view();
-    const bool is_told = authorization.empty() || head.headers.contains("authorization");
-    if (is_told && !head.scheme.empty() && !head.authority.empty()) {
+    const ServerCredential* const own =
+        origin_.tls != nullptr ? &credential_of(*origin_.tls) : nullptr;
+    const bool says_nothing =
+        own == nullptr || (own->authorization.empty() && own->headers.size() == 0);
+    if (says_nothing && !head.scheme.empty() && !head.authority.empty()) {
       return pool.open(head, handler);
     }
     http::RequestHead complete = head;
-    if (!is_told) {
-      complete.headers.add("authorization", authorization);
+    if (!says_nothing) {
+      add_own(*own, complete.headers);
     }
     if (complete.scheme.empty()) {
       complete.scheme = origin_.params.url.scheme;

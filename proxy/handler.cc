@@ -83,7 +83,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
       of_clusters_({params_.view, params_.pool, params_.local, params_.overlay, admission_,
                     forward_, params_.owners}),
       of_backends_({params_.pool, admission_, forward_}),
-      of_several_({params_.view, merge_, documents_, admission_, forward_, led_facts_}) {
+      of_several_({params_.view, merge_, documents_, admission_, forward_, led_facts_,
+                   params_.identities, params_.merge_options.share == aggregation::Share::kReviewed,
+                   params_.wildcard_reviewed}) {
   led_facts_.mapping = nullptr;
   led_facts_.clusters = true;
   forward_.limits = params_.limits;
@@ -92,7 +94,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   merge_.watches.homes = params_.homes;
   merge_.watches.rolled_back = params_.rolled_back;
   merge_.watches.documents = documents_.cache;
-  if (params_.merge_options.share == aggregation::Share::kReviewed) {
+  if (params_.merge_options.share == aggregation::Share::kReviewed || params_.wildcard_reviewed) {
     merge_.start_reviews();
   }
   if (params_.queue_budget != nullptr) {
@@ -277,6 +279,7 @@ ProxyHandler::Answer ProxyHandler::take_to_service(Request&& request, http::Resp
 ProxyHandler::Answer ProxyHandler::refuse(const Request& request, http::ResponseStream& stream,
                                           const Route& route) {
   const http::RequestHead& head = request.head;
+  forward_.stats.times.add(head.method, route.status, Duration());
   if (!route.refused_mount.empty()) {
     warn_of_mount(route.refused_mount);
   }

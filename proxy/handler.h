@@ -64,6 +64,9 @@ struct ProxyHandlerParams {
   std::string instance;                           ///< for Via; the same in every loop of a process
   /// Kinds that the proxy stores are listed and watched at /clusters/* too.
   bool wildcard = false;
+  /// Of kcp's shards they are read with the proxy's own credential by whom root allows it (FP-163).
+  bool wildcard_reviewed = false;
+  std::shared_ptr<const topology::Identities> identities = {};  ///< of kcp's own exports
   aggregation::MergeOptions merge_options = {};
   aggregation::MergeParams merge_params = {};
   aggregation::FindDeliveries find_deliveries = {};
@@ -132,7 +135,7 @@ class ProxyHandler final : public RoutedHandler {
   /// Connections with the proxy's own credential, for reviews, and for reads that were reviewed;
   /// they must outlive the handler. @param reviewed  null: the same
   void set_own_pool(topology::ShardPool* own, topology::ShardPool* reviewed = nullptr) noexcept {
-    merge_.asking.own_pool = reviewed != nullptr ? reviewed : own;
+    merge_.asking.own_pool = documents_.own_pool = reviewed != nullptr ? reviewed : own;
     if (merge_.reviewer != nullptr) {
       merge_.reviewer->use_pool(own);
     }

@@ -8,7 +8,9 @@
 #include "http/wire.h"
 #include "krm/json.h"
 #include "krm/yaml.h"
+#include "net/upstream.h"
 #include "server/files.h"
+#include "server/internal/exec_plugin.h"
 
 namespace kintsugi::server {
 namespace {
@@ -38,32 +40,179 @@ Expected<std::string> inline_or_file(const Json& section, std::string_view key,
   return is_secret ? read_secret_file(below(folder, file)) : read_file(below(folder, file));
 }
 
-/// What client-go knows and nobody does here. An empty one says nothing.
-constexpr std::string_view kUnknownInCluster[] = {"proxy-url"};
-constexpr std::string_view kUnknownInUser[] = {"exec",   "auth-provider", "as",
-                                               "as-uid", "as-groups",     "as-user-extra"};
+/// What older clients knew and nobody does here. An empty one says nothing.
+constexpr std::string_view kUnknownInUser[] = {"auth-provider"};
+constexpr std::string_view kExecVersions[] = {"client.authentication.k8s.io/v1",
+                                              "client.authentication.k8s.io/v1beta1"};
 
 /// With them the header would be left out, and the request would be nobody's.
 constexpr const char* kNoToken = " has characters that no header can have";
 
+bool is_said(const Json* value) {
+  return value != nullptr && !value->is_null() &&
+         !(value->is_string() && value->as_string().empty()) &&
+         !((value->is_array() || value->is_object()) && value->size() == 0);
+}
+
 template <std::size_t N>
 std::string_view unknown_in(const Json& section, const std::string_view (&fields)[N]) {
   for (const std::string_view field : fields) {
-    const Json* value = section.find(field);
-    const bool is_said = value != nullptr && !value->is_null();
-    if (is_said && !(value->is_string() && value->as_string().empty())) {
+    if (is_said(section.find(field))) {
       return field;
     }
   }
   return {};
 }
 
-/// Certificate, token, or name and password of a user.
+/// `proxy-url`: an HTTP proxy, by CONNECT.
+Expected<void> take_proxy(const Json& cluster, KubeAccess& access) {
+  std::string text(cluster.text({"proxy-url"}));
+  if (text.empty()) {
+    return {};
+  }
+  const std::size_t begin = text.find("://") == std::string::npos ? 0 : text.find("://") + 3;
+  const std::size_t at = text.find('@', begin);
+  if (at != std::string::npos) {
+    const std::string said = text.substr(begin, at - begin);
+    access.proxy_authorization = "Basic " + base64_encode(percent_decode(said).value_or(said));
+    text.erase(begin, at + 1 - begin);
+  }
+  const auto url = net::Url::parse(text);
+  if (!url || url->scheme != "http" || !url->path.empty()) {
+    return fail(Errc::kConfig, "proxy-url: only http://host:port is supported");
+  }
+  access.proxy_host = url->host;
+  access.proxy_port = url->port;
+  return {};
+}
+
+/// `as` and its like, as the headers that say so.
+Expected<void> take_impersonation(const Json& user, KubeAccess& access) {
+  const auto add = [&access](std::string name, std::string_view value) {
+    access.impersonation.emplace_back(std::move(name), value);
+  };
+  if (const std::string_view name = user.text({"as"}); !name.empty()) {
+    add("impersonate-user", name);
+  }
+  for (const std::string_view field : {"as-uid", "as-groups", "as-user-extra"}) {
+    if (access.impersonation.empty() && is_said(user.find(field))) {
+      return fail(Errc::kConfig, "as: missing, " + std::string(field) + " is there");
+    }
+  }
+  if (const std::string_view uid = user.text({"as-uid"}); !uid.empty()) {
+    add("impersonate-uid", uid);
+  }
+  if (const Json* groups = user.find("as-groups"); is_said(groups)) {
+    for (const Json& group : groups->items()) {
+      add("impersonate-group", group.as_string());
+    }
+  }
+  if (const Json* extra = user.find("as-user-extra"); is_said(extra)) {
+    for (const auto& [key, values] : extra->members()) {
+      for (const Json& value : values.items()) {
+        add("impersonate-extra-" + to_lower(percent_encode(key)), value.as_string());
+      }
+    }
+  }
+  for (const auto& [name, value] : access.impersonation) {
+    if (value.empty() || !http::is_field_value(value) || !http::is_token(name)) {
+      return fail(Errc::kConfig, "as: a name is empty, no text, or" + std::string(kNoToken));
+    }
+  }
+  return {};
+}
+
+/// What the program is told of the server, if it wants to know.
+std::string cluster_for_exec(const Json& cluster, const Json& exec, const std::string& ca_pem) {
+  const Json* wanted = exec.find("provideClusterInfo");
+  if (wanted == nullptr || !wanted->as_bool()) {
+    return {};
+  }
+  Json out = Json::object({});
+  for (const std::string_view key :
+       {"server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"}) {
+    if (const Json* value = cluster.find(key); is_said(value)) {
+      out[key] = *value;
+    }
+  }
+  if (!ca_pem.empty()) {
+    out["certificate-authority-data"] = base64_encode(ca_pem);
+  }
+  if (const Json* extensions = cluster.find("extensions"); is_said(extensions)) {
+    for (const Json& one : extensions->items()) {
+      if (one.text({"name"}) == "client.authentication.k8s.io/exec" && one.find("extension")) {
+        out["config"] = *one.find("extension");
+      }
+    }
+  }
+  return out.dump();
+}
+
+Expected<ExecPlugin> read_plugin(const Json& exec, const std::string& folder) {
+  ExecPlugin plugin;
+  plugin.api_version = exec.text({"apiVersion"});
+  if (std::find(std::begin(kExecVersions), std::end(kExecVersions), plugin.api_version) ==
+      std::end(kExecVersions)) {
+    return fail(Errc::kConfig, "exec.apiVersion: must be one of " + std::string(kExecVersions[0]) +
+                                   ", " + std::string(kExecVersions[1]));
+  }
+  plugin.command = exec.text({"command"});
+  if (plugin.command.empty()) {
+    return fail(Errc::kConfig, "exec.command: missing");
+  }
+  if (plugin.command.find('/') != std::string::npos) {
+    plugin.command = below(folder, plugin.command);
+  }
+  if (exec.text({"interactiveMode"}) == "Always") {
+    return fail(Errc::kConfig, "exec.interactiveMode: nobody is asked here, must be Never");
+  }
+  if (const Json* arguments = exec.find("args"); is_said(arguments)) {
+    for (const Json& one : arguments->items()) {
+      plugin.arguments.emplace_back(one.as_string());
+    }
+  }
+  if (const Json* environment = exec.find("env"); is_said(environment)) {
+    for (const Json& one : environment->items()) {
+      plugin.environment.emplace_back(one.text({"name"}), one.text({"value"}));
+    }
+  }
+  return plugin;
+}
+
+/// Asks the program that the user has for it.
+Expected<void> take_exec(const Json& user, const Json& cluster, const std::string& folder,
+                         KubeAccess& access) {
+  const Json* exec = user.find("exec");
+  if (!is_said(exec)) {
+    return {};
+  }
+  if (access.has_credential()) {
+    return fail(Errc::kConfig, "exec: not beside another credential, which is there");
+  }
+  auto plugin = read_plugin(*exec, folder);
+  if (!plugin) {
+    return fail(std::move(plugin.error()));
+  }
+  plugin->cluster = cluster_for_exec(cluster, *exec, access.ca_pem);
+  auto says = ask_exec_plugin(*plugin);
+  if (!says) {
+    const std::string_view hint = exec->text({"installHint"});
+    return fail(Errc::kConfig, std::string(says.error().message()) +
+                                   (hint.empty() ? "" : ". " + std::string(hint)));
+  }
+  access.token = std::move(says->token);
+  access.certificate_pem = std::move(says->certificate_pem);
+  access.key_pem = std::move(says->key_pem);
+  return {};
+}
+
+/// Certificate, token, or name and password of a user, or a program that gives one; and who one is
+/// besides.
 Expected<void> take_credentials(const Json& user, const std::string& folder, KubeAccess& access) {
   if (const std::string_view field = unknown_in(user, kUnknownInUser); !field.empty()) {
     return fail(Errc::kConfig, std::string(field) +
                                    ": not supported; client certificates, token, tokenFile, "
-                                   "username and password are");
+                                   "username and password, exec are");
   }
   auto certificate = inline_or_file(user, "client-certificate", folder);
   auto key = inline_or_file(user, "client-key", folder, true);
@@ -181,11 +330,11 @@ Expected<KubeAccess> kube_access(const Json& document, const std::string& folder
     return missing("no user \"" + std::string(user_name) + "\" for context \"" + name + "\"");
   }
   const Json& where = *found;
-  if (const std::string_view field = unknown_in(where, kUnknownInCluster); !field.empty()) {
-    return missing("cluster \"" + std::string(cluster->text({"name"})) +
-                   "\": " + std::string(field) + ": not supported");
-  }
   KubeAccess access;
+  if (auto taken = take_proxy(where, access); !taken) {
+    return fail(std::move(taken.error())
+                    .at(origin + ": cluster \"" + std::string(cluster->text({"name"})) + "\""));
+  }
   access.server = where.text({"server"});
   access.server_name = where.text({"tls-server-name"});
   const Json* insecure = where.find("insecure-skip-tls-verify");
@@ -197,7 +346,10 @@ Expected<KubeAccess> kube_access(const Json& document, const std::string& folder
   access.ca_pem = std::move(*ca);
   const Json* credentials = user != nullptr ? user->find("user") : nullptr;
   if (credentials != nullptr) {
-    if (auto taken = take_credentials(*credentials, folder, access); !taken) {
+    auto taken = take_credentials(*credentials, folder, access);
+    taken = taken ? take_exec(*credentials, where, folder, access) : std::move(taken);
+    taken = taken ? take_impersonation(*credentials, access) : std::move(taken);
+    if (!taken) {
       return fail(
           std::move(taken.error()).at(origin + ": user \"" + std::string(user_name) + "\""));
     }

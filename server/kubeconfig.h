@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -18,6 +19,11 @@ struct KubeAccess {
   std::string username, password;  ///< never beside a token
   std::string server_name;
   bool insecure = false;  ///< insecure-skip-tls-verify
+  /// Impersonate-… by which one is somebody else there (`as`); empty: oneself.
+  std::vector<std::pair<std::string, std::string>> impersonation;
+  std::string proxy_host;  ///< `proxy-url`; "": none
+  std::uint16_t proxy_port = 0;
+  std::string proxy_authorization;  ///< for it; "": none
   /// The value of the Authorization header that the credentials make; "": none.
   [[nodiscard]] std::string authorization() const;
   /// It says who one is at the server.
@@ -32,8 +38,9 @@ enum class KubeServer : std::uint8_t { kRequired, kOptional };
 
 /// Reads a kubeconfig: the named context, or the current one. Files that it names are read,
 /// relative to its folder. Source: FP-156; kubernetes/client-go tools/clientcmd, validation.go.
+/// A credential plug-in (`exec`) is asked by exec_plugin.h.
 /// @error kConfig names the file and what is missing; the user and the field of what is not known
-///        here (`exec`, `auth-provider`, `proxy-url`, `as`), so that nobody asks without it.
+///        here (`auth-provider`, a proxy that is none of http), so that nobody asks without it.
 [[nodiscard]] Expected<KubeAccess> read_kubeconfig(const std::string& path,
                                                    std::string_view context = {},
                                                    KubeServer needs = KubeServer::kRequired);

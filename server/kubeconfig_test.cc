@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "server/files.h"
+#include "server/internal/exec_plugin.h"
 
 namespace kintsugi::server {
 namespace {
@@ -80,15 +81,71 @@ TEST_F(Kubeconfig, WhenACredentialIsKnown_FP156_ItIsTaken) {
 
 TEST_F(Kubeconfig, WhenACredentialIsNotKnown_FP156_SaysFileUserAndField) {
   const std::string at = folder_ + "/a.kubeconfig: user \"me\": ";
-  for (const char* field : {"exec", "auth-provider", "as-user-extra"}) {
-    const std::string text = error("{token: t, " + std::string(field) + ": {command: aws}}");
-    EXPECT_TRUE(text.find(at + field + ": not supported") != std::string::npos) << text;
+  EXPECT_NE(
+      error("{token: t, auth-provider: {name: oidc}}").find(at + "auth-provider: not supported"),
+      std::string::npos);
+  for (const char* url : {"socks5://p:1", "https://p:1", "http://p:1/path"}) {
+    EXPECT_NE(error("{token: t}", "{server: 'https://h', proxy-url: '" + std::string(url) + "'}")
+                  .find("a.kubeconfig: cluster \"c\": proxy-url: only http://host:port"),
+              std::string::npos);
   }
-  EXPECT_NE(error("{token: t, as: somebody}").find(at + "as: not supported"), std::string::npos);
-  EXPECT_NE(error("{token: t}", "{server: 'https://h', proxy-url: 'http://p'}")
-                .find("a.kubeconfig: cluster \"c\": proxy-url: not supported"),
-            std::string::npos);
   EXPECT_EQ(read("{token: t, as: '', exec: null}").token, "t");  // as kubectl writes it
+}
+
+TEST_F(Kubeconfig, WhenOneIsSomebodyElse_FP156_HeadersSayWho) {
+  const KubeAccess access =
+      read("{token: t, as: me, as-uid: '7', as-groups: [a, b], as-user-extra: {Some/Key: [x, z]}}");
+  using Headers = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(access.impersonation, (Headers{{"impersonate-user", "me"},
+                                           {"impersonate-uid", "7"},
+                                           {"impersonate-group", "a"},
+                                           {"impersonate-group", "b"},
+                                           {"impersonate-extra-some%2fkey", "x"},
+                                           {"impersonate-extra-some%2fkey", "z"}}));
+  EXPECT_TRUE(read("{token: t, as-groups: []}").impersonation.empty());
+  for (const char* field : {"as-groups: [a]", "as-uid: u", "as-user-extra: {k: [v]}"}) {
+    EXPECT_NE(error("{token: t, " + std::string(field) + "}").find("as: missing, as-"),
+              std::string::npos);
+  }
+  for (const char* wrong :
+       {"as: \"a\\nb\"", "as: me, as-groups: [yes]", "as: me, as-groups: ['']"}) {
+    EXPECT_NE(error("{token: t, " + std::string(wrong) + "}").find("as: a name is empty"),
+              std::string::npos)
+        << wrong;
+  }
+}
+
+TEST_F(Kubeconfig, WhenAProxyMakesTheConnections_FP156_ItsAddressIsTaken) {
+  const auto access = read_kubeconfig(
+      file("{server: 'https://h', proxy-url: 'http://u%40x:p@proxy.example:3128'}", "{token: t}"));
+  ASSERT_TRUE(access) << access.error().message();
+  EXPECT_EQ(access->proxy_host, "proxy.example");
+  EXPECT_EQ(access->proxy_port, 3128);
+  EXPECT_EQ(access->proxy_authorization, "Basic " + base64_encode("u@x:p"));
+}
+
+TEST_F(Kubeconfig, WhenAProgramGivesTheCredential_FP156_ItIsAsked) {
+  write("says.json", R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1",)"
+                     R"("status":{"token":"t","expirationTimestamp":"2100-01-01T00:00:00Z"}})");
+  const std::string exec =
+      "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/cat, args: ['" + folder_ +
+      "/says.json']}}";
+  EXPECT_EQ(read(exec).authorization(), "Bearer t");
+  write("says.json", "not asked again");
+  EXPECT_EQ(read(exec).authorization(), "Bearer t");
+  const std::string said =
+      R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta1","status":)";
+  const std::string version = "client.authentication.k8s.io/v1beta1";
+  const auto pair = read_exec_credential(
+      said + R"({"clientCertificateData":"CERT","clientKeyData":"KEY"}})", version);
+  ASSERT_TRUE(pair);
+  EXPECT_EQ(*pair, (ExecCredential{"", "CERT", "KEY", 0}));
+  for (const std::string& wrong :
+       {std::string("x"), said + "{}}", said + R"({"clientKeyData":"KEY"}})",
+        said + R"({"token":"a\nb"}})", said + R"({"token":"a","expirationTimestamp":"soon"}})",
+        std::string(R"({"kind":"ExecCredential","status":{"token":"t"}})")}) {
+    EXPECT_FALSE(read_exec_credential(wrong, version)) << wrong;
+  }
 }
 
 TEST_F(Kubeconfig, WhenHalfOfACredentialIsThere_FP156_SaysWhichIsMissing) {

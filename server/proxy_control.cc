@@ -72,6 +72,7 @@ ProxyControl::~ProxyControl() {
   for (const auto& one : loops_) {
     one->join();
   }
+  plugins_.reset();
   watch_.reset();
   admin_listeners_.clear();
   admin_.reset();
@@ -100,13 +101,17 @@ Expected<void> ProxyControl::open() {
   if (auto opened = open_store(); !opened) {
     return opened;
   }
+  watch_ = std::make_unique<FileWatch>(
+      loop_, config_.reload.poll,
+      [this](const std::vector<std::string>& changed) { reload(changed); });
+  follow_files();  // before they are read: what changes meanwhile is read again
   auto files = load_proxy_files(config_);
   if (!files) {
     return fail(std::move(files.error()));
   }
   if (has_kubeconfigs()) {  // what is wrong with them is told now, once (FP-156)
-    if (auto topology = load_topology_files(config_); !topology) {
-      return fail(std::move(topology.error()));
+    if (auto loaded = load_topology(); !loaded) {
+      return loaded;
     }
   }
   auto verifier = auth::ReloadableCertificateVerifier::make(files->client_ca);
@@ -283,14 +288,14 @@ int ProxyControl::run() {
   for (const auto& one : loops_) {
     one->start();
   }
-  watch_ = std::make_unique<FileWatch>(
-      loop_, config_.reload.poll,
-      [this](const std::vector<std::string>& changed) { reload(changed); });
-  follow_files();
   log_info("listening", {{"address", config_.listener.address},
                          {"port", static_cast<int>(config_.listener.port)},
                          {"loops", static_cast<int>(loops_.size())}});
   loop_.post([this] { try_feed(); });
+  if (name_exec_plugins(kubeconfigs_of(config_))) {
+    plugins_ = std::make_unique<ExecRenewal>(
+        loop_, [this] { return is_unknown_somewhere(); }, [this] { reload_now({}); });
+  }
   const net::Watchdog watchdog;
   loop_.run();
   return exit_status_;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "proxy/forwarding/backend_check.h"
 #include "server/internal/api_objects.h"
 #include "server/internal/backend_judge.h"
+#include "server/internal/exec_renewal.h"
 #include "server/internal/file_watch.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
@@ -38,6 +40,10 @@
 #include "topology/store_import_log.h"
 
 namespace kintsugi::server {
+
+/// The helper that asks credential plug-ins, where a kubeconfig has one (exec_plugin.h). Before
+/// ProxyControl::make. @error kIo
+[[nodiscard]] Expected<void> help_with_plugins(const proxy::ProxyConfig& config);
 
 /// The control side of the proxy process: owns the store, the topology feed, the controllers, the
 /// admin listeners and the data loops. Its loop runs on the main thread.
@@ -64,8 +70,12 @@ class ProxyControl {
   [[nodiscard]] proxy::ExplainSources explain_sources();
   /// What the data loops are asked for and only the control loop knows.
   void tell_loops();
+  /// A server answers 401 to what the proxy asks for itself.
+  [[nodiscard]] bool is_unknown_somewhere() const;
   /// As whom a server is asked; see topology::FeedParams.
   [[nodiscard]] std::string own_name_at(const std::string& server) const;
+  /// What its kubeconfigs say, loaded once. @error kConfig
+  [[nodiscard]] Expected<void> load_topology();
   /// The files that say how the topology is learned are there.
   [[nodiscard]] bool has_kubeconfigs() const;
   void try_feed();
@@ -86,6 +96,8 @@ class ProxyControl {
   /// @}
   /// Everything that is read from files again, as a set (proxy_reload.cc).
   void reload(const std::vector<std::string>& changed);
+  /// The same once credential plug-ins have been asked.
+  void reload_now(const std::vector<std::string>& changed);
   /// What the files say now, loaded and checked as a set.
   struct Candidate;
   [[nodiscard]] Expected<std::shared_ptr<Candidate>> load_candidate();
@@ -113,10 +125,12 @@ class ProxyControl {
   ShardTls admin_tls_;                         ///< for the feed; empty until it starts
   std::shared_ptr<net::TlsContext> root_tls_;  ///< the same
   std::string root_server_;
-  std::vector<std::string> peer_servers_;  ///< in the order of the feed's peers
+  std::optional<TopologyFiles> topology_files_;  ///< loaded at the start, until the feed has them
+  std::vector<std::string> peer_servers_;        ///< in the order of the feed's peers
   ShardTls backend_tls_;
   std::vector<StaticAccess> static_shards_;
   std::unique_ptr<FileWatch> watch_;
+  std::unique_ptr<ExecRenewal> plugins_;     ///< null: no kubeconfig had one at the start
   std::vector<proxy::ReloadCount> reloads_;  ///< by key
   std::vector<CertificateEnd> certificates_;
   std::atomic<bool> ready_{false};

@@ -88,6 +88,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
       feed_->set_shard_tls(shard, tls);
     }
   }
+  topology_files_.reset();  // there may be others, too
   backend_tls_ = files->backend;
   routes_ = files->routes;
   certificates_ = certificate_ends(config_, routes_.get());
@@ -129,6 +130,14 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
 }
 
 void ProxyControl::reload(const std::vector<std::string>& changed) {
+  if (plugins_ == nullptr) {
+    reload_now(changed);
+    return;
+  }
+  plugins_->prepare(kubeconfigs_of(config_), [this, changed] { reload_now(changed); });
+}
+
+void ProxyControl::reload_now(const std::vector<std::string>& changed) {
   if (stopping_) {
     return;
   }

@@ -26,7 +26,7 @@ proxy::ExplainSources ProxyControl::explain_sources() {
         });
   };
   return {.groups = proxy::possible_groups(config_.topology.groups),
-          .wildcard = config_.wildcard == "serve",
+          .wildcard = config_.wildcard != "deny",
           .own_root = config_.topology.source != "kcp",
           .info = config_.existence != "kcp",
           .mounts = {config_.external_url, config_.mount_hosts},

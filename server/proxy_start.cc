@@ -1,8 +1,11 @@
 // What has to be there before the proxy learns the topology.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "server/files.h"
+#include "server/internal/exec_plugin.h"
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
@@ -22,6 +25,20 @@ void tell_audit_level(const auth::AuditPolicy& policy) {
 }
 
 }  // namespace
+
+Expected<void> help_with_plugins(const proxy::ProxyConfig& config) {
+  if (name_exec_plugins(kubeconfigs_of(config))) {
+    return start_exec_helper();
+  }
+  refuse_exec_plugins();
+  return {};
+}
+
+bool ProxyControl::is_unknown_somewhere() const {
+  const auto refusals = feed_ != nullptr ? feed_->refusals() : decltype(feed_->refusals())();
+  return std::any_of(refusals.begin(), refusals.end(),
+                     [](const auto& one) { return one.code == 401; });
+}
 
 Expected<void> ProxyControl::open_store() {
   Expected<void> made = make_directories(config_.data_dir);
@@ -119,12 +136,22 @@ void ProxyControl::try_feed() {
   }
 }
 
-Expected<void> ProxyControl::check_backend() {
-  auto files = load_topology_files(config_);
-  if (!files) {
-    return fail(std::move(files.error()));
+Expected<void> ProxyControl::load_topology() {
+  if (!topology_files_) {
+    auto files = load_topology_files(config_);
+    if (!files) {
+      return fail(std::move(files.error()));
+    }
+    topology_files_ = std::move(*files);
   }
-  auto shard = upstream_to(files->root_server, backend_tls_.common);
+  return {};
+}
+
+Expected<void> ProxyControl::check_backend() {
+  if (auto loaded = load_topology(); !loaded) {
+    return loaded;
+  }
+  auto shard = upstream_to(topology_files_->root_server, backend_tls_.common);
   if (!shard) {
     return fail(std::move(shard.error()));
   }

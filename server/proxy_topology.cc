@@ -56,15 +56,15 @@ std::vector<topology::ShardSpec> ProxyControl::static_specs() const {
 }
 
 Expected<void> ProxyControl::start_feed() {
-  auto files = load_topology_files(config_);
-  if (!files) {
-    return fail(std::move(files.error()));
+  if (auto loaded = load_topology(); !loaded) {
+    return loaded;
   }
+  const auto files = std::exchange(topology_files_, std::nullopt);
   certificates_ = certificate_ends(config_, routes_.get());  // now the kubeconfigs are there, too
   admin_tls_ = files->shards;
   root_server_ = files->root_server;
   root_tls_ = files->root;
-  auto root_upstream = has_root() ? upstream_to(files->root_server, std::move(files->root))
+  auto root_upstream = has_root() ? upstream_to(files->root_server, files->root)
                                   : Expected<net::UpstreamParams>(net::UpstreamParams{});
   if (!root_upstream) {
     return fail(std::move(root_upstream.error()));
@@ -86,6 +86,7 @@ Expected<void> ProxyControl::start_feed() {
     return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
   params.authentication = config_.authentication.workspaces;
+  params.identities = shared_->identities;
   params.who = [this](const std::string& server) { return own_name_at(server); };
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();

@@ -112,6 +112,53 @@ Expected<void> write_shard_files(const Layout& layout, const std::string& name,
   return write_file(layout.shard_port(name), std::to_string(port) + "\n");
 }
 
+Expected<std::string> ensure_kcp_tokens(const Layout& layout, const std::string& name) {
+  const std::string path = layout.shard(name) + "/kcp-tokens.csv";
+  if (!file_exists(path)) {
+    const std::string line =
+        hex_encode(random_bytes(16)) + ",kcp-admin,kcp-admin,\"system:kcp:admin\"\n";
+    if (auto made = create_file(path, line, 0600); !made) {
+      return fail(std::move(made.error()));
+    }
+  }
+  return read_secret_file(path);
+}
+
+Expected<void> write_kcp_files(const Layout& layout, const std::string& name,
+                               const std::string& base_url) {
+  const Pki pki(layout.pki());
+  auto ca = read_file(pki.certificate("serving-ca"));
+  auto certificate = read_file(pki.certificate("shard-admin"));
+  auto key = read_secret_file(pki.key("shard-admin"));
+  auto tokens = ensure_kcp_tokens(layout, name);
+  for (auto* text : {&ca, &certificate, &key, &tokens}) {
+    if (!*text) {
+      return fail(std::move(text->error()));
+    }
+  }
+  const auto config = [&](const std::string& context, const std::string& server,
+                          const std::string& user, const std::string& credential) {
+    return "apiVersion: v1\nkind: Config\nclusters:\n- name: " + context +
+           "\n  cluster:\n    server: \"" + server +
+           "\"\n    certificate-authority-data: " + base64_encode(*ca) +
+           "\nusers:\n- name: " + user + "\n  user:\n" + credential +
+           "contexts:\n- name: " + context + "\n  context:\n    cluster: " + context +
+           "\n    user: " + user + "\ncurrent-context: " + context + "\n";
+  };
+  if (auto written = write_file(layout.shard(name) + "/root.kubeconfig",
+                                config("base", base_url, "kcp-admin",
+                                       "    token: " + tokens->substr(0, tokens->find(',')) + "\n"),
+                                0600);
+      !written) {
+    return written;
+  }
+  return write_file(layout.shard(name) + "/shards.kubeconfig",
+                    config("shard-base", "", "shard-admin",
+                           "    client-certificate-data: " + base64_encode(*certificate) +
+                               "\n    client-key-data: " + base64_encode(*key) + "\n"),
+                    0600);
+}
+
 std::string proxy_url(const Layout& layout) {
   if (!file_exists(layout.admin_kubeconfig())) {
     const auto told = read_file(layout.proxy_url_file());

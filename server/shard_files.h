@@ -28,6 +28,15 @@ namespace kintsugi::server {
 [[nodiscard]] Expected<void> write_shard_files(const Layout& layout, const std::string& name,
                                                const std::string& base_url, std::uint16_t port);
 
+/// @{ ShardServerParams::as_kcp: the token of `kcp-admin` as a line of auth::TokenFile, made once;
+/// and the kubeconfigs as kcp's test server writes them, `root.kubeconfig` with that token and
+/// `shards.kubeconfig` with the pair of shard-admin, no server and the context `shard-base`.
+[[nodiscard]] Expected<std::string> ensure_kcp_tokens(const Layout& layout,
+                                                      const std::string& name);
+[[nodiscard]] Expected<void> write_kcp_files(const Layout& layout, const std::string& name,
+                                             const std::string& base_url);
+/// @}
+
 /// "https://127.0.0.1:6443": the proxy's address as users see it, out of <dir>/admin.kubeconfig, or
 /// as it was told to who joined with a token;
 /// "" when there is none.

@@ -91,7 +91,8 @@ class ShardProgram {
     params.limits = options_.limits;
     params.quotas = options_.quotas;
     params.claims_escalation = options_.claims_escalation;
-    params.hides_existence = options_.tenants.hides_existence();
+    params.hides_existence = options_.tenants.hides_existence() && !options_.as_kcp;
+    params.as_kcp = options_.as_kcp;
     params.memory = std::make_shared<MemoryBudget>(
         options_.memory_budget != 0 ? options_.memory_budget : memory_limit() / 4 * 3);
     params.pressure = std::make_shared<serving::MemoryPressure>(options_.memory_budget);
@@ -185,6 +186,13 @@ class ShardProgram {
     params.client_tls = client_tls_;
     params.verifier = verifier_;
     params.account_keys = std::move(serving->account_keys);
+    if (options_.as_kcp) {
+      auto tokens = ensure_kcp_tokens(options_.layout, options_.name);
+      if (!tokens) {
+        return fail(std::move(tokens.error()));
+      }
+      params.tokens = std::move(*tokens);
+    }
     params.root_ca_pem = std::move(*ca);
     params.certificates = certificates_;
     return {};
@@ -208,6 +216,12 @@ class ShardProgram {
   /// By files, to the proxy and to other shards.
   Expected<void> announce(Params& /*params*/) {
     log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
+    if (options_.as_kcp) {
+      if (auto written = write_kcp_files(options_.layout, options_.name, server_->base_url());
+          !written) {
+        return written;
+      }
+    }
     return write_shard_files(options_.layout, options_.name, server_->base_url(), server_->port());
   }
 

@@ -48,6 +48,7 @@ struct ShardOptions {
   bool insecure_file_modes = false;  ///< keys that others may read are warnings
   TenantOptions tenants;
   Confinement confinement;
+  bool as_kcp = false;  ///< ShardServerParams::as_kcp
 };
 
 /// Runs a shard on this thread until SIGTERM or SIGINT; SIGHUP reads its files again.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "shards/answer_log.h"
 
 namespace kintsugi::shards {
 namespace {
@@ -15,6 +16,12 @@ constexpr int kGone = 410;
 
 int retry_after(const http::HeaderList& headers) {
   return parse_decimal<int>(headers.get("retry-after")).value_or(0);
+}
+
+/// What was asked for, and how it was answered; a watch that broke was not.
+void log(const net::Loop& loop, const net::Upstream& upstream, std::string_view target, int status,
+         TimePoint begun) {
+  log_answer(upstream.params().url.authority(), "GET", target, status, loop.now() - begun);
 }
 
 }  // namespace
@@ -92,10 +99,11 @@ void Informer::open_watch(std::string target) {
   asked_ = target;
   const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
   net::StreamCallbacks callbacks;
-  callbacks.on_head = [this, current](const http::ResponseHead& head) {
+  callbacks.on_head = [this, current, begun = loop_.now()](const http::ResponseHead& head) {
     if (!current()) {
       return;
     }
+    log(loop_, *upstream_, asked_, head.status, begun);
     if (head.status >= 400 && heard_) {
       refusal_ = Refusal{head.status, retry_after(head.headers), {}};
       timer_.start(kRefusalTimeout, [this] { take_refusal(); });
@@ -112,10 +120,13 @@ void Informer::open_watch(std::string target) {
       perform(fsm_.on_data(bytes, loop_.now()));
     }
   };
-  callbacks.on_end = [this, current](Errc cause) {
+  callbacks.on_end = [this, current, begun = loop_.now()](Errc cause) {
     if (current() && refusal_) {
       take_refusal();
     } else if (current()) {
+      if (cause != Errc::kOk) {
+        log(loop_, *upstream_, asked_, 0, begun);
+      }
       perform(fsm_.on_end(cause, loop_.now()));
     }
   };
@@ -127,10 +138,11 @@ void Informer::fetch_page(std::string target) {
   asked_ = target;
   const auto current = [token = turn_, turn = *turn_] { return *token == turn; };
   call_ = net::fetch(loop_, *upstream_, request(std::move(target), net::UpstreamClass::kRead),
-                     [this, current](Expected<net::FetchResponse> answer) {
+                     [this, current, begun = loop_.now()](Expected<net::FetchResponse> answer) {
                        if (!current()) {
                          return;
                        }
+                       log(loop_, *upstream_, asked_, answer ? answer->status : 0, begun);
                        if (!answer) {
                          return perform(fsm_.on_page_failed(answer.error().code(), loop_.now()));
                        }

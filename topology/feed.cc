@@ -128,6 +128,9 @@ class Feed::Impl final : public FeedCore, public shards::InformerSink {
 
 void Feed::Impl::take_identity(std::string_view name, const std::string& hash) {
   log_info("identity of an export", {{"export", name}});
+  if (params_.identities != nullptr) {
+    params_.identities->set(name, hash);
+  }
   if (name != IdentityReader::kTenancy) {
     return;
   }

@@ -12,6 +12,7 @@
 #include "net/loop.h"
 #include "net/upstream.h"
 #include "shards/refusals.h"
+#include "topology/identities.h"
 #include "topology/index.h"
 #include "topology/snapshot.h"
 
@@ -101,6 +102,8 @@ struct FeedParams {
   /// As whom a server is asked: a shard, "root" (with the root kubeconfig) or "peers". May be
   /// empty.
   std::function<std::string(const std::string& server)> who;
+  /// What is learned of kcp's exports, for others; null: nobody asks.
+  std::shared_ptr<Identities> identities;
   /// Called with each change of Feed::ready(). May be empty.
   std::function<void(bool)> on_ready;
 };

@@ -12,7 +12,7 @@ namespace {
 using krm::Json;
 using KeyPath = std::initializer_list<std::string_view>;
 
-constexpr std::string_view kCurrent = "Current";
+constexpr std::string_view kCurrent = "Current", kStale = "Stale";
 
 const Json* find_entry(const Json& list, KeyPath key, std::string_view value) {
   for (const Json& entry : list.items()) {
@@ -129,14 +129,19 @@ void join_versions(Json& into, const Json& more, Join join) {
   }
 }
 
-/// Groups of which no version is left in common.
-void drop_empty_groups(Json& document, std::string_view list, Join join) {
-  if (Json* groups = join == Join::kIntersection ? document.find(list) : nullptr) {
-    std::erase_if(groups->edit_items(), [](const Json& group) {
-      const Json* versions = group.find("versions");
-      return versions == nullptr || versions->size() == 0;
+/// What has nothing in its list of this name.
+void drop_empty(Json* entries, std::string_view name) {
+  if (entries != nullptr) {
+    std::erase_if(entries->edit_items(), [name](const Json& entry) {
+      const Json* list = entry.find(name);
+      return list == nullptr || list->size() == 0;
     });
   }
+}
+
+/// Groups of which no version is left in common.
+void drop_empty_groups(Json& document, std::string_view list, Join join) {
+  drop_empty(join == Join::kIntersection ? document.find(list) : nullptr, "versions");
 }
 
 /// What a group's versions are, for whoever visits them.
@@ -202,7 +207,7 @@ void mark_stale(Json& document) {
   }
   for_each_group(document, [](Json& group) {
     for (Json& version : group["versions"].edit_items()) {
-      version["freshness"] = "Stale";
+      version["freshness"] = kStale;
     }
   });
 }
@@ -212,11 +217,72 @@ void keep_verbs(Json& document, const std::vector<std::string_view>& verbs) {
     keep_verbs_of(document["resources"], verbs);
   } else if (document.text({"kind"}) == "APIGroupDiscoveryList") {
     for_each_group(document, [&verbs](Json& group) {
-      for (Json& version : group["versions"].edit_items()) {
-        keep_verbs_of(version["resources"], verbs);
-      }
+      std::erase_if(group["versions"].edit_items(), [&verbs](Json& version) {
+        Json& resources = version["resources"];
+        keep_verbs_of(resources, verbs);
+        return resources.size() == 0 && version.text({"freshness"}) != kStale;
+      });
     });
+    drop_empty(document.find("items"), "versions");
   }
+}
+
+void keep_resources(
+    Json& document, std::string_view group,
+    const std::function<bool(std::string_view group, std::string_view resource)>& keeps) {
+  const std::string_view kind = document.text({"kind"});
+  const auto filter = [&keeps](Json& resources, std::string_view of, std::string_view key) {
+    std::erase_if(resources.edit_items(), [&](const Json& one) {
+      const std::string_view name = one.text({key});
+      return !keeps(of, name.substr(0, name.find('/')));
+    });
+  };
+  if (kind == "APIResourceList") {
+    filter(document["resources"], group, "name");
+  } else if (kind == "APIGroupList") {
+    std::erase_if(document["groups"].edit_items(),
+                  [&keeps](const Json& one) { return !keeps(one.text({"name"}), {}); });
+  } else if (kind == "APIGroup" && !keeps(group, {})) {
+    document["versions"].edit_items().clear();
+  } else if (kind == "APIGroupDiscoveryList") {
+    for_each_group(document, [&filter](Json& one) {
+      const std::string name(one.text({"metadata", "name"}));
+      for (Json& version : one["versions"].edit_items()) {
+        filter(version["resources"], name, "resource");
+      }
+      drop_empty(&one["versions"], "resources");
+    });
+    drop_empty(document.find("items"), "versions");
+  }
+}
+
+std::vector<std::string> group_versions(const Json& document) {
+  std::vector<std::string> out;
+  const auto add = [&out](const Json& group) {
+    const Json* versions = group.find("versions");
+    for (const Json& one : versions != nullptr ? versions->items() : Json::Array()) {
+      out.emplace_back(one.text({"groupVersion"}));
+    }
+  };
+  if (document.text({"kind"}) == "APIGroup") {
+    add(document);
+  } else if (document.text({"kind"}) == "APIGroupList") {
+    const Json* groups = document.find("groups");
+    for (const Json& group : groups != nullptr ? groups->items() : Json::Array()) {
+      add(group);
+    }
+  }
+  return out;
+}
+
+void drop_versions(Json& document, const std::vector<std::string>& group_versions) {
+  for_each_group(document, [&group_versions](Json& group) {
+    std::erase_if(group["versions"].edit_items(), [&](const Json& one) {
+      return std::find(group_versions.begin(), group_versions.end(), one.text({"groupVersion"})) !=
+             group_versions.end();
+    });
+  });
+  drop_empty(document.find("groups"), "versions");
 }
 
 void order_versions(Json& document) {

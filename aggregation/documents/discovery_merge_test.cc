@@ -140,5 +140,65 @@ TEST(MergeDiscovery, WhenKindsDiffer_RefusesAndChangesNothing) {
   EXPECT_EQ(merged(R"({"kind":"Pod"})", R"({"kind":"Pod"})"), "refused");
 }
 
+std::string kept(std::string_view document, const std::vector<std::string_view>& verbs) {
+  Json target = *Json::parse(document);
+  keep_verbs(target, verbs);
+  return target.dump();
+}
+
+TEST(KeepVerbs, FP165_WhatHasNoResourceLeftIsLeftOut) {
+  EXPECT_EQ(
+      kept(
+          R"({"kind":"APIGroupDiscoveryList","items":[
+             {"metadata":{"name":"reviews"},"versions":[{"version":"v1","resources":[{"resource":"a","verbs":["create"]}]}]},
+             {"metadata":{"name":"some"},"versions":[
+               {"version":"v2","resources":[{"resource":"b","verbs":["list","get"]}]},
+               {"version":"v1","resources":[{"resource":"c","verbs":["create"]}]}]},
+             {"metadata":{"name":"away"},"versions":[{"version":"v1","freshness":"Stale","resources":[]}]}]})",
+          {"list", "watch"}),
+      R"({"items":[{"metadata":{"name":"some"},"versions":[{"resources":[{"resource":"b","verbs":["list"]}],"version":"v2"}]},)"
+      R"({"metadata":{"name":"away"},"versions":[{"freshness":"Stale","resources":[],"version":"v1"}]}],"kind":"APIGroupDiscoveryList"})");
+}
+
+TEST(DropVersions, FP165_GroupsWithoutAVersionGoToo) {
+  Json groups = *Json::parse(
+      R"({"kind":"APIGroupList","groups":[{"name":"a","versions":[{"groupVersion":"a/v1"}]},
+          {"name":"b","versions":[{"groupVersion":"b/v2"},{"groupVersion":"b/v1"}]}]})");
+  EXPECT_EQ(group_versions(groups), (std::vector<std::string>{"a/v1", "b/v2", "b/v1"}));
+  drop_versions(groups, {"a/v1", "b/v1"});
+  EXPECT_EQ(
+      groups.dump(),
+      R"({"groups":[{"name":"b","versions":[{"groupVersion":"b/v2"}]}],"kind":"APIGroupList"})");
+  EXPECT_TRUE(group_versions(*Json::parse(R"({"kind":"APIResourceList"})")).empty());
+}
+
+TEST(KeepResources, FP164_OnlyWhatKcpExportsIsTakenFromRoot) {
+  const auto exported = [](std::string_view group, std::string_view resource) {
+    return group == "tenancy.kcp.io" ||
+           (group == "core.kcp.io" && (resource.empty() || resource == "shards"));
+  };
+  const auto left = [&](std::string_view text, std::string_view group) {
+    Json document = *Json::parse(text);
+    keep_resources(document, group, exported);
+    return document.dump();
+  };
+  EXPECT_EQ(
+      left(R"({"kind":"APIGroupList","groups":[{"name":"apps"},{"name":"core.kcp.io"}]})", ""),
+      R"({"groups":[{"name":"core.kcp.io"}],"kind":"APIGroupList"})");
+  EXPECT_EQ(
+      left(R"({"kind":"APIResourceList","resources":[{"name":"shards"},{"name":"shards/status"},
+                     {"name":"logicalclusters"}]})",
+           "core.kcp.io"),
+      R"({"kind":"APIResourceList","resources":[{"name":"shards"},{"name":"shards/status"}]})");
+  EXPECT_EQ(left(R"({"kind":"APIGroup","versions":[{"version":"v1"}]})", "apps"),
+            R"({"kind":"APIGroup","versions":[]})");
+  EXPECT_EQ(
+      left(
+          R"({"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"apps"},"versions":[{"resources":[{"resource":"x"}]}]},
+              {"metadata":{"name":"tenancy.kcp.io"},"versions":[{"resources":[{"resource":"workspaces"}]}]}]})",
+          ""),
+      R"({"items":[{"metadata":{"name":"tenancy.kcp.io"},"versions":[{"resources":[{"resource":"workspaces"}]}]}],"kind":"APIGroupDiscoveryList"})");
+}
+
 }  // namespace
 }  // namespace kintsugi::aggregation

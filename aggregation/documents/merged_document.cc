@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "aggregation/asking/shard_answer.h"
 #include "aggregation/documents/internal/document_build.h"
+#include "krm/status.h"
 #include "net/upstream.h"
 #include "serving/answer.h"
 #include "serving/captured_answer.h"
@@ -15,11 +17,15 @@ namespace {
 
 using Kind = DocumentRequest::Kind;
 
+constexpr const char* kJson = "application/json";
+
 class MergedDocument final : public http::RequestHandler {
  public:
+  /// @param on_empty  runs before the answer that nothing is served of what was named
   MergedDocument(DocumentLoop& shared, http::RequestHead head, http::ResponseStream& stream,
-                 DocumentRoute route)
+                 DocumentRoute route, std::function<void()> on_empty = {})
       : shared_(shared),
+        on_empty_(std::move(on_empty)),
         down_(stream),
         form_(serving::AnswerForm::of(head)),
         head_(std::move(head)),
@@ -55,8 +61,14 @@ class MergedDocument final : public http::RequestHandler {
     for (Part& part : parts_) {
       part.call.reset();
     }
+    exported_.call.reset();
     if (local_handler_ != nullptr) {
       local_handler_->on_close(cause);
+    }
+    for (const auto& version : versions_) {
+      if (version->handler != nullptr) {
+        version->handler->on_close(cause);
+      }
     }
   }
 
@@ -67,6 +79,16 @@ class MergedDocument final : public http::RequestHandler {
     KnownDocumentPtr known;
     net::FetchResponse answer;  // of kAbsent and kRefused
     std::unique_ptr<net::Call> call;
+  };
+
+  /// A version of a list of groups: whether one of its resources is served is in its own document.
+  struct Version {
+    Version(const http::PeerInfo& peer, std::function<void()> on_end)
+        : answer(peer, std::move(on_end)) {}
+    std::string name;  // "g/v"
+    bool empty = false;
+    serving::CapturedAnswer answer;
+    std::unique_ptr<MergedDocument> handler;
   };
 
   /// Callbacks of calls end here; what follows runs outside of them.
@@ -80,6 +102,10 @@ class MergedDocument final : public http::RequestHandler {
     if (done_) {
       return;
     }
+    if (!versions_.empty()) {
+      go_on_with_versions();
+      return;
+    }
     // Of a document the first slot that has it is heard; all are for the rest.
     const bool in_turn = request_.kind == Kind::kOpenApiDocument;
     std::size_t running = 0;
@@ -87,7 +113,7 @@ class MergedDocument final : public http::RequestHandler {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       Part& part = parts_[i];
       if (part.state == State::kNew && running < (in_turn ? 1 : shared_.at_once)) {
-        ask(i);
+        ask(part, route_.sources[i]);
       }
       if (part.state == State::kNew || part.state == State::kAsked) {
         ++running;
@@ -98,6 +124,10 @@ class MergedDocument final : public http::RequestHandler {
         break;
       }
     }
+    if (route_.exported && exported_.state == State::kNew && is_discovery()) {
+      ask(exported_, *route_.exported);
+    }
+    running += exported_.state == State::kAsked ? 1 : 0;
     const bool local_ended = local_handler_ == nullptr || local_.ended();
     if (running == 0 && local_ended) {
       done_ = true;
@@ -114,12 +144,17 @@ class MergedDocument final : public http::RequestHandler {
            request_.accept;
   }
 
-  void ask(std::size_t index) {
-    Part& part = parts_[index];
-    const DocumentRoute::Source& source = route_.sources[index];
+  [[nodiscard]] shards::ShardClient* client_of(const DocumentRoute::Source& source) const {
+    topology::ShardPool* pool = route_.reviewed ? shared_.own_pool : &shared_.pool;
+    if (pool == nullptr) {
+      return nullptr;
+    }
+    return route_.virtual_url ? pool->find_virtual(source.shard) : pool->find(source.shard);
+  }
+
+  void ask(Part& part, const DocumentRoute::Source& source) {
     part.known = shared_.cache->find(key_of(source));
-    shards::ShardClient* client = route_.virtual_url ? shared_.pool.find_virtual(source.shard)
-                                                     : shared_.pool.find(source.shard);
+    shards::ShardClient* client = client_of(source);
     if (client == nullptr || client->upstream() == nullptr || !client->admit()) {
       part.state = State::kDown;
       return;
@@ -134,20 +169,19 @@ class MergedDocument final : public http::RequestHandler {
       request.headers.add("if-none-match", '"' + part.known->etag + '"');
     }
     part.call = net::fetch(shared_.loop, *client->upstream(), std::move(request),
-                           [this, index](Expected<net::FetchResponse> answer) {
-                             take(index, std::move(answer));
+                           [this, &part, &source](Expected<net::FetchResponse> answer) {
+                             take(part, source, std::move(answer));
                              settle();
                            });
   }
 
-  void take(std::size_t index, Expected<net::FetchResponse> answer) {
-    Part& part = parts_[index];
+  void take(Part& part, const DocumentRoute::Source& source, Expected<net::FetchResponse> answer) {
     part.state = State::kDown;
     if (!answer) {
       return;
     }
     warnings_.add_from(answer->headers);
-    const std::string key = key_of(route_.sources[index]);
+    const std::string key = key_of(source);
     std::string_view type = answer->headers.get("content-type");
     if (type.starts_with("text/plain") && answer->body.starts_with('{')) {
       type = "application/json";  // so kube-apiserver answers /openapi/v3
@@ -200,7 +234,7 @@ class MergedDocument final : public http::RequestHandler {
     if (request_.aggregated && falls_back(parts)) {
       return;
     }
-    if (parts.shards.empty() && !own) {
+    if (parts.shards.empty() && parts.exported == nullptr && !own) {
       const Part* absent = first_with(State::kAbsent);
       if (absent != nullptr) {
         pass(absent->answer);
@@ -209,7 +243,88 @@ class MergedDocument final : public http::RequestHandler {
       }
       return;
     }
+    if (lists_versions() && begin_versions(parts)) {
+      return;
+    }
     answer(parts);
+  }
+
+  [[nodiscard]] bool is_discovery() const {
+    return request_.kind == Kind::kGroups || request_.kind == Kind::kDiscovery;
+  }
+
+  /// "/apis" or "/apis/<group>" in the form that does not say what resources there are.
+  [[nodiscard]] bool lists_versions() const {
+    constexpr std::string_view kApis = "/apis";
+    return is_discovery() && !request_.aggregated && !route_.verbs.empty() &&
+           request_.path.starts_with(kApis) &&
+           std::count(request_.path.begin(), request_.path.end(), '/') <= 2;
+  }
+
+  /// Asks for the document of each version. @returns false: there is none
+  bool begin_versions(const DocumentParts& parts) {
+    std::set<std::string> names;
+    const auto add = [&names](const KnownDocumentPtr& document) {
+      const auto json = document == nullptr ? Expected<krm::Json>(krm::Json())
+                                            : krm::Json::parse(document->bytes.view());
+      for (std::string& name : json ? group_versions(*json) : std::vector<std::string>()) {
+        names.insert(std::move(name));
+      }
+    };
+    for (const DocumentParts::Part& part : parts.shards) {
+      add(part.document);
+    }
+    add(parts.exported);
+    add(parts.local);
+    for (const std::string& name : names) {
+      versions_.push_back(std::make_unique<Version>(down_.peer(), [this] { settle(); }));
+      versions_.back()->name = name;
+    }
+    listed_ = parts;
+    done_ = names.empty();
+    settle();
+    return !names.empty();
+  }
+
+  void go_on_with_versions() {
+    std::size_t running = 0;
+    for (const auto& version : versions_) {
+      if (version->handler == nullptr && running < shared_.at_once) {
+        ask_for(*version);
+      }
+      running += version->handler == nullptr || !version->answer.ended() ? 1 : 0;
+    }
+    if (running > 0) {
+      return;
+    }
+    done_ = true;
+    for (const auto& version : versions_) {
+      if (version->empty) {
+        listed_.empty_versions.push_back(version->name);
+      }
+    }
+    answer(listed_);
+  }
+
+  void ask_for(Version& version) {
+    const std::string path = "/apis/" + version.name;
+    const auto below = [this, &path](std::string target) {
+      return target.replace(target.size() - request_.path.size(), std::string::npos, path);
+    };
+    DocumentRoute route = route_;
+    route.request = read_document_request(path, kJson);
+    for (DocumentRoute::Source& source : route.sources) {
+      source.target = below(source.target);
+    }
+    if (route.exported) {
+      route.exported->target = below(route.exported->target);
+    }
+    if (!route.local_target.empty()) {
+      route.local_target = below(route.local_target);
+    }
+    version.handler = std::make_unique<MergedDocument>(
+        shared_, head_, version.answer, std::move(route), [&version] { version.empty = true; });
+    version.handler->start();
   }
 
   /// What the answer is made of.
@@ -231,6 +346,10 @@ class MergedDocument final : public http::RequestHandler {
                         std::string(local_.headers().get("content-type")),
                         content_digest(local_.body()), SharedBytes(local_.body())});
     }
+    if (let_in && (exported_.state == State::kGood || is_stale(exported_))) {
+      parts.exported = exported_.known;
+      parts.is_exported = route_.is_exported;
+    }
     parts.join = shared_.join;
     parts.verbs = route_.verbs;
     parts.root = route_.root;
@@ -244,6 +363,7 @@ class MergedDocument final : public http::RequestHandler {
     };
     const bool odd = std::any_of(parts.shards.begin(), parts.shards.end(),
                                  [&](const auto& part) { return plain(*part.document); }) ||
+                     (parts.exported != nullptr && plain(*parts.exported)) ||
                      (parts.local != nullptr && plain(*parts.local));
     if (!odd) {
       return false;
@@ -254,10 +374,11 @@ class MergedDocument final : public http::RequestHandler {
     }
     request_.aggregated = false;
     request_.type = request_.plain_type;
-    request_.accept = "application/json";
+    request_.accept = kJson;
     for (Part& part : parts_) {
       part = Part();
     }
+    exported_ = Part();
     done_ = false;
     if (local_handler_ != nullptr) {
       local_.reset_answer();
@@ -285,7 +406,18 @@ class MergedDocument final : public http::RequestHandler {
       document = shared_.cache->put(key, built->etag, built->type, built->body);
     }
     ++shared_.stats.answered;
+    if (document->type.empty()) {
+      nothing_served();
+      return;
+    }
     send(*document);
+  }
+
+  void nothing_served() {
+    if (on_empty_) {
+      on_empty_();
+    }
+    serving::send_error(down_, form_, krm::path_not_found());
   }
 
   void send(const KnownDocument& document) {
@@ -337,12 +469,16 @@ class MergedDocument final : public http::RequestHandler {
   }
 
   DocumentLoop& shared_;
+  std::function<void()> on_empty_;
   http::ResponseStream& down_;
   serving::AnswerForm form_;
   http::RequestHead head_;
   DocumentRoute route_;
   DocumentRequest request_;
   std::vector<Part> parts_;
+  Part exported_;
+  DocumentParts listed_;  // while its versions are asked for
+  std::vector<std::unique_ptr<Version>> versions_;
   serving::CapturedAnswer local_;
   std::unique_ptr<http::RequestHandler> local_handler_;
   net::Timer timer_;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +36,7 @@ struct DocumentLoop {
   Duration timeout = seconds(5);  ///< of one shard
   std::size_t at_once = 16;       ///< shards that are asked at the same time for one request
   DocumentStats stats = {};
+  topology::ShardPool* own_pool = nullptr;  ///< with the proxy's own credential
 };
 
 struct DocumentRoute {
@@ -48,7 +51,16 @@ struct DocumentRoute {
   std::string root;             ///< decoded path that the client put before request.path
   /// For the proxy's own kinds, "/clusters/*/apis"; "": they are not shown here.
   std::string local_target;
-  std::vector<std::string_view> verbs;  ///< that are served there; empty: all
+  /// That are served there; empty: all. Groups, versions and lists without a resource that has one
+  /// of them are left out, or 404 where they are named.
+  std::vector<std::string_view> verbs;
+  /// @{ Where alone resources are shown that all shards serve once they are named as
+  /// MergeRoute::path names them: kcp's own exports, in root. What it says of others does not
+  /// count, nor does its refusal.
+  std::optional<Source> exported = std::nullopt;
+  std::function<bool(std::string_view group, std::string_view resource)> is_exported = {};
+  /// @}
+  bool reviewed = false;  ///< the shards are asked with the proxy's own credential
 };
 
 /// Answers a discovery or OpenAPI document, or /version, with what the shards say, all of them

@@ -1,4 +1,4 @@
-// The command line of kcp-front-proxy (docs/kcp-front-proxy.md).
+// The command line of kcp-front-proxy (docs/kcp.md).
 #include <span>
 
 #include "cmd/kintsugi/kcp_flags.h"

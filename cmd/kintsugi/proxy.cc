@@ -55,6 +55,9 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     std::printf("%s: ok\n", loaded->path.empty() ? "command line" : loaded->path.c_str());
     return 0;
   }
+  if (auto helped = server::help_with_plugins(loaded->config); !helped) {
+    return complain("proxy", std::string(helped.error().message()));
+  }
   auto control = server::ProxyControl::make([line = *line] { return load_proxy_config(line); },
                                             std::move(*loaded));
   if (!control) {

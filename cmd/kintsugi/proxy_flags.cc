@@ -20,7 +20,7 @@ constexpr std::string_view kUsage = "kintsugi proxy [--config FILE] [options of 
 constexpr std::string_view kDescription =
     "Runs the front proxy: learns the shards and their logical clusters, forwards requests to the "
     "owner\nshard, serves APIExportEndpointSlice, Partition and PartitionSet itself. Takes the "
-    "command line and the\nmapping file of kcp-front-proxy as they are (docs/kcp-front-proxy.md); "
+    "command line and the\nmapping file of kcp-front-proxy as they are (docs/kcp.md); "
     "of both, a flag wins over --config.";
 
 Expected<void> take_level(std::string_view value, std::string& level) {

@@ -11,7 +11,7 @@
 namespace kintsugi::cmd {
 
 /// What `kintsugi proxy` was started with: its own options, and those of kcp-front-proxy
-/// (docs/kcp-front-proxy.md).
+/// (docs/kcp.md).
 struct ProxyCommandLine {
   std::string config;  ///< --config, absolute; "": none
   bool validate = false, help = false, version = false;

@@ -38,6 +38,7 @@ struct Options {
   std::vector<std::string> labels;
   server::TenantOptions tenants;
   server::Confinement confinement;
+  bool as_kcp = false;
 };
 
 FlagTable flag_table(Options& options) {
@@ -88,6 +89,10 @@ FlagTable flag_table(Options& options) {
              "kubeconfig of the server that the same lines are posted to, in batches",
              into(options.audit_webhook)}}},
           tenant_flags(options.tenants, ""),
+          {"Tests of proxies",
+           {{"as-kcp", "", "",
+             "towards a proxy it is what a shard of kcp is (docs/testing.md); nothing to work with",
+             into(options.as_kcp)}}},
           confinement_flags(options.confinement)};
 }
 
@@ -169,6 +174,7 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   options.insecure_file_modes = typed.insecure_file_modes;
   options.tenants = typed.tenants;
   options.confinement = typed.confinement;
+  options.as_kcp = typed.as_kcp;
   return options;
 }
 

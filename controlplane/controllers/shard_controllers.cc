@@ -23,6 +23,12 @@ kinds::ControllerParams common_params(const ShardServerParams& params, ShardLoop
   return out;
 }
 
+/// @param port  0: they are where everything is
+std::string services_url(const std::string& base_url, std::uint16_t port) {
+  return port == 0 ? std::string()
+                   : base_url.substr(0, base_url.rfind(':') + 1) + std::to_string(port);
+}
+
 Expected<net::UpstreamParams> replication_upstream(const std::string& base_url,
                                                    std::shared_ptr<net::TlsContext> tls) {
   Expected<net::Url> url = net::Url::parse(base_url);
@@ -59,7 +65,9 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
       default_bindings_(context_, parts.types(), parts.catalog()),
       scheduler_(context_,
                  {params.name, store, access_, parts.index(), parts.root(), parts.types()}),
-      registration_(parts.loop(), {params.name, base_url, params.external_url, params.labels},
+      registration_(parts.loop(),
+                    {params.name, base_url, params.external_url, params.labels,
+                     services_url(base_url, parts.services_port())},
                     params.name == kRootCluster ? &parts.server() : nullptr,
                     [&parts]() -> net::Upstream* {
                       return parts.remote_root() == nullptr ? nullptr

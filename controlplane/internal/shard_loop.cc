@@ -63,6 +63,12 @@ auth::RequestAuthenticator::Params credential_params(
   auth::RequestAuthenticator::Params out;
   out.request_header.allowed_names = params.proxy_names;
   out.tokens = std::move(accounts);
+  if (!params.tokens.empty()) {
+    if (auto known = auth::TokenFile::parse(params.tokens)) {
+      out.tokens = std::make_shared<auth::TokenUnion>(
+          std::vector<std::shared_ptr<auth::TokenAuthenticator>>{*known, std::move(out.tokens)});
+    }
+  }
   return out;
 }
 
@@ -129,6 +135,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       other_rights_(index_, rbac_, [this](std::string_view cluster) { rights_changed(cluster); }),
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),
+      stand_in_authorizer_(authorizer_),
       authenticator_(credential_params(params, accounts_), !params.hides_existence),
       certificate_proofs_(loop, params.verifier, identities_of_shard(params.peers)),
       token_proofs_(loop,
@@ -160,6 +167,10 @@ ShardLoop::~ShardLoop() {
   if (listener_ != nullptr) {
     listener_->close();
   }
+  if (services_listener_ != nullptr) {
+    services_listener_->close();
+  }
+  services_listener_.reset();
   listener_.reset();
   known_accounts_.stop();
   type_tokens_->stop();
@@ -271,7 +282,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
       fenced_,
       *registry_,
       authenticator_,
-      authorizer_,
+      params_.as_kcp ? static_cast<auth::Authorizer&>(stand_in_authorizer_) : authorizer_,
       moves_.wrap(views_.wrap(replication_views_->wrap(make_cluster_resolver(index_)))),
       {}};
   params.server_address = params_.address;
@@ -390,6 +401,10 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   }
   handler_ = std::make_unique<ShardHandler>(*server_, index_, in_root_, params_.hides_existence,
                                             params_.audit);
+  if (params_.as_kcp) {
+    stand_in_ = std::make_unique<StandInHandler>(*handler_, false);
+    stand_in_services_ = std::make_unique<StandInHandler>(*handler_, true);
+  }
 }
 
 /// Until the root shard answers, what was copied from it holds.
@@ -526,7 +541,18 @@ Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
     };
     params.crowded = &crowded_;
   }
-  auto listener = net::Listener::open(loop_, std::move(params), *handler_);
+  if (stand_in_ != nullptr) {
+    net::ListenerParams services = params;
+    services.port = 0;
+    auto listener = net::Listener::open(loop_, std::move(services), *stand_in_services_);
+    if (!listener) {
+      return fail(std::move(listener.error()));
+    }
+    services_listener_ = std::move(*listener);
+  }
+  http::Handler& handler = stand_in_ != nullptr ? static_cast<http::Handler&>(*stand_in_)
+                                                : static_cast<http::Handler&>(*handler_);
+  auto listener = net::Listener::open(loop_, std::move(params), handler);
   if (!listener) {
     return fail(std::move(listener.error()));
   }

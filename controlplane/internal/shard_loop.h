@@ -20,6 +20,7 @@
 #include "controlplane/controllers/binding_policy.h"
 #include "controlplane/controllers/home_workspace.h"
 #include "controlplane/controllers/workspace_types.h"
+#include "controlplane/internal/kcp_stand_in.h"
 #include "controlplane/internal/shard_access.h"
 #include "controlplane/internal/shard_accounts.h"
 #include "controlplane/internal/shard_handler.h"
@@ -59,6 +60,10 @@ class ShardLoop {
 
   [[nodiscard]] Expected<void> listen(std::uint16_t port, bool shared_port);
   [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
+  /// Of virtual workspaces, if they have one of their own; else 0.
+  [[nodiscard]] std::uint16_t services_port() const noexcept {
+    return services_listener_ == nullptr ? 0 : services_listener_->port();
+  }
   void set_tls(std::shared_ptr<net::TlsContext> tls) { listener_->set_tls(std::move(tls)); }
   void set_account_keys(auth::JwtKeys keys) {
     tokens_->set_keys(std::move(keys));
@@ -127,6 +132,7 @@ class ShardLoop {
   BoundKinds bound_;
   PolicyAuthorizer policies_;
   PhaseAuthorizer authorizer_;
+  StandInAuthorizer stand_in_authorizer_;  // with as_kcp
   ShardAuthenticator authenticator_;
   auth::CertificateProofs certificate_proofs_;
   auth::TokenProofs token_proofs_;
@@ -148,8 +154,9 @@ class ShardLoop {
   std::unique_ptr<LocalRootFeed> local_root_;
   std::unique_ptr<RemoteRootFeed> remote_root_;
   std::unique_ptr<ShardHandler> handler_;
+  std::unique_ptr<StandInHandler> stand_in_, stand_in_services_;  // with as_kcp
   serving::CrowdedHandler crowded_;
-  std::unique_ptr<net::Listener> listener_;
+  std::unique_ptr<net::Listener> listener_, services_listener_;
   ReplicationGrace grace_;
   net::Timer drain_timer_;
   net::Timer abuse_timer_;

@@ -50,7 +50,8 @@ std::optional<Json> wanted_shard(const ShardSelf& self, const Json* present) {
   const std::string external = self.external_url.empty() ? self.base_url : self.external_url;
   shard.make({"spec", "baseURL"}) = self.base_url;
   shard.make({"spec", "externalURL"}) = external;
-  shard.make({"spec", "virtualWorkspaceURL"}) = self.base_url;
+  shard.make({"spec", "virtualWorkspaceURL"}) =
+      self.services_url.empty() ? self.base_url : self.services_url;
   if (present != nullptr && shard == *present) {
     return std::nullopt;
   }

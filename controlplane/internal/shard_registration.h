@@ -19,6 +19,7 @@ struct ShardSelf {
   std::string base_url;      ///< where proxies and shards connect
   std::string external_url;  ///< what users see: the proxy's
   std::map<std::string, std::string> labels;
+  std::string services_url = {};  ///< of virtual workspaces; "": base_url
 };
 
 /// The Shard object as it should be: URLs of `self`, label `name`, other labels only where they are

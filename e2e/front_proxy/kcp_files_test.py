@@ -6,6 +6,8 @@ import os
 import pathlib
 import re
 import shutil
+import signal
+import sys
 import tempfile
 import unittest
 
@@ -37,6 +39,18 @@ def proxy_with(root=None, shards=None, *more):
 
 def serves(proxy):
     return proxy.client("").get("/clusters/root:org/api/v1/namespaces/default").status == 200
+
+
+numbers = itertools.count()
+
+
+def reviewed_as(proxy, gate):
+    """The credential of the review that a request for metrics needs, asked for once more."""
+    gate.asked.clear()
+    name = f"reader-{len(proxy.log.read_text())}-{next(numbers)}"  # a verdict is remembered by user
+    pair = kit.make_user(installation.dir, installation.pki, name, [])
+    kit.Client(f"https://127.0.0.1:{proxy.port}", installation.pki / "serving-ca.crt", *pair).get("/metrics")
+    return {said for path, said in gate.asked if "subjectaccessreviews" in path}
 
 
 class Kubeconfigs(unittest.TestCase):
@@ -87,6 +101,16 @@ class Kubeconfigs(unittest.TestCase):
             self.assertTrue(serves(proxy))
             self.assertIn("a server's certificate is not verified", proxy.log.read_text())
 
+    def test_FP_156_warnings_about_files_come_once(self):
+        path = front.kubeconfig(installation, front.pair(installation), root_url())
+        with proxy_with(path, path, "--insecure-file-modes") as proxy:
+            self.assertTrue(serves(proxy))
+            self.assertEqual(sum(line["msg"] == "the proxy's own credential can do more than is needed" for line in proxy.lines()), 1)
+            path.chmod(0o644)
+            kit.eventually(lambda: any(line["msg"] == "files reloaded" for line in proxy.lines()) or os.utime(path) or
+                           os.kill(proxy.process.pid, signal.SIGHUP), 15, "they are read again")
+            self.assertEqual(sum(line["msg"] == "a secret file is open to others" for line in proxy.lines()), 1)
+
     def test_FP_156_shards_and_peers_are_asked_with_the_credentials_of_their_files(self):
         gate, asked = self.gate("Bearer of-shards"), set()
         shards = installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")
@@ -116,28 +140,120 @@ class Kubeconfigs(unittest.TestCase):
         peer = ShownShards(lambda one: {"baseURL": gate.url} if one["metadata"]["name"] == "root" else None)
         self.addCleanup(peer.server.close)
         with proxy_with(None, front.kubeconfig(installation, {"tokenFile": str(token)}), peer.flag) as proxy:
-            def reviewed_as():
-                """The credential of the review that a request for metrics needs, asked for once more."""
-                gate.asked.clear()
-                name = f"reader-{len(proxy.log.read_text())}-{next(numbers)}"  # a verdict is remembered by user
-                pair = kit.make_user(installation.dir, installation.pki, name, [])
-                kit.Client(f"https://127.0.0.1:{proxy.port}", installation.pki / "serving-ca.crt", *pair).get("/metrics")
-                return {said for path, said in gate.asked if "subjectaccessreviews" in path}
-
-            numbers = itertools.count()
-            self.assertEqual(reviewed_as(), {"Bearer one"})
+            self.assertEqual(reviewed_as(proxy, gate), {"Bearer one"})
             gate.accepted = {"Bearer two"}
             kit.replace_file(token, b"two\n")
-            kit.eventually(lambda: reviewed_as() == {"Bearer two"}, 10, "the new token is used")
+            kit.eventually(lambda: reviewed_as(proxy, gate) == {"Bearer two"}, 10, "the new token is used")
             kit.replace_file(token, b"")  # nothing is no token: the old one stays
             kit.eventually(lambda: f"tokenFile: {token} is empty" in proxy.log.read_text(), 10, "a line about it")
-            self.assertEqual(reviewed_as(), {"Bearer two"})
+            self.assertEqual(reviewed_as(proxy, gate), {"Bearer two"})
+
+    def plugin(self, **more):
+        """A program that prints the token in the file `says`, for so many seconds; it counts how often it was asked."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="plugin-"))
+        (folder / "says").write_text("first")
+        (folder / "program").write_text(f"""#!{sys.executable}
+import datetime, json, os, pathlib
+here = pathlib.Path(__file__).parent
+with (here / "asked").open("a") as asked:
+    asked.write(os.environ["KUBERNETES_EXEC_INFO"] + "\\n")
+end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=float(os.environ["LASTS"]))
+status = {{"token": (here / "says").read_text()}}
+if os.environ["LASTS"] != "0":
+    status["expirationTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ")
+print(json.dumps({{"apiVersion": os.environ["VERSION"], "kind": "ExecCredential", "status": status}}))
+""")
+        (folder / "program").chmod(0o700)
+        version = more.pop("version", "client.authentication.k8s.io/v1")
+        return folder, {"exec": {"apiVersion": version, "command": str(folder / "program"), "interactiveMode": "Never",
+                                 "env": [{"name": "LASTS", "value": more.pop("lasts", "600")}, {"name": "VERSION", "value": version}], **more}}
+
+    def test_FP_156_exec_credentials_are_asked_for_and_renewed(self):
+        """By a helper, for the proxy itself runs no programs (SE-185)."""
+        for version in ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"):
+            folder, user = self.plugin(version=version, lasts="4", provideClusterInfo=True)
+            gate = self.gate("Bearer first", "Bearer second")
+            peer = ShownShards(lambda one, g=gate: {"baseURL": g.url} if one["metadata"]["name"] == "root" else None)
+            self.addCleanup(peer.server.close)
+            with self.subTest(version=version), proxy_with(front.kubeconfig(installation, user, gate.url),
+                                                           front.kubeconfig(installation, user, gate.url), peer.flag) as proxy:
+                self.assertEqual(reviewed_as(proxy, gate), {"Bearer first"})
+                info = json.loads((folder / "asked").read_text().splitlines()[0])
+                self.assertEqual((info["kind"], info["apiVersion"], info["spec"]["interactive"]), ("ExecCredential", version, False))
+                self.assertEqual(info["spec"]["cluster"]["server"], gate.url)
+                kit.replace_file(folder / "says", b"second")
+                kit.eventually(lambda p=proxy, g=gate: reviewed_as(p, g) == {"Bearer second"}, 30, "the new token")
+                self.assertNotIn("Bearer", proxy.log.read_text())
+
+    def test_FP_156_an_exec_credential_that_is_refused_is_asked_for_again(self):
+        """One that does not say how long it holds."""
+        folder, user = self.plugin(lasts="0")
+        gate = self.gate("Bearer second")
+        proxy = proxy_with(front.kubeconfig(installation, user, gate.url))
+        proxy.begin()
+        self.addCleanup(proxy.__exit__)
+        kit.eventually(lambda: any(said == "Bearer first" for _, said in gate.asked), 15, "the first token")
+        kit.replace_file(folder / "says", b"second")
+        kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 40, "the new token is used")
+        self.assertTrue(serves(proxy))
+
+    def test_FP_156_an_exec_credential_that_cannot_be_had(self):
+        for change, text in (({"command": "/no/such"}, 'user "me": exec: "/no/such": there is no such program'),
+                             ({"command": "/bin/false"}, 'exec: "/bin/false": it ended with status 1'),
+                             ({"command": "/bin/echo"}, 'exec: "/bin/echo": what it prints is no JSON object'),
+                             ({"apiVersion": "client.authentication.k8s.io/v1alpha1"}, 'user "me": exec.apiVersion: must be one of'),
+                             ({"interactiveMode": "Always"}, 'user "me": exec.interactiveMode: nobody is asked here'),
+                             ({"command": "", "installHint": "x"}, 'user "me": exec.command: missing')):
+            _, user = self.plugin()
+            user["exec"].update(change)
+            path = front.kubeconfig(installation, user, root_url())
+            run = proxy_with(path, None).run()
+            lines = [line for line in run.stderr.splitlines() if not line.startswith("{")]
+            self.assertEqual((run.returncode, len(lines)), (1, 1), run.stderr)
+            self.assertIn(f"{path}: ", lines[0])
+            self.assertIn(text, lines[0])
+
+    def test_FP_156_who_impersonates_says_so_in_every_own_request(self):
+        gate = self.gate("Bearer plain")
+        user = {"token": "plain", "as": "kcp-reader", "as-groups": ["system:kcp:admin"], "as-user-extra": {"Some/Key": ["v"]}}
+        with proxy_with(front.kubeconfig(installation, user, gate.url)) as proxy:
+            self.assertTrue(serves(proxy))
+            own = [headers for (_, said), headers in zip(gate.asked, gate.headers) if said]
+            self.assertTrue(own)
+            for headers in own:
+                lower = {name.lower(): value for name, value in headers.items()}
+                self.assertEqual((lower["impersonate-user"], lower["impersonate-extra-some%2fkey"]), ("kcp-reader", "v"))
+            line = next(one for one in proxy.lines() if one["msg"] == "asked" and "apiexports" in one["path"])
+            self.assertEqual(line["code"], "200")
+
+    def test_FP_156_a_proxy_makes_the_connections(self):
+        said = "Basic " + base64.b64encode(b"me:secret").decode()
+        middle = front.ConnectProxy(said)
+        self.addCleanup(middle.close)
+        through = middle.url.replace("http://", "http://me:secret@")
+        root = front.kubeconfig(installation, front.pair(installation), root_url(), **{"proxy-url": through})
+        shards = front.kubeconfig(installation, front.pair(installation), "", **{"proxy-url": through})
+        with proxy_with(root, shards) as proxy:
+            self.assertTrue(serves(proxy))
+            hosts = {shard["spec"]["baseURL"].removeprefix("https://")
+                     for shard in installation.client().must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]}
+            self.assertEqual(set(middle.asked), hosts, "every shard, and nothing else")
+            self.assertNotIn("secret", proxy.log.read_text())
+        # One that refuses is told of, and nothing goes another way.
+        other = front.kubeconfig(installation, front.pair(installation), root_url(), **{"proxy-url": middle.url})
+        proxy = proxy_with(other, None)
+        proxy.begin()
+        self.addCleanup(proxy.__exit__)
+        count = len(middle.asked)
+        kit.eventually(lambda: len(middle.asked) > count + 2, 15, "it is asked")
+        self.assertEqual(proxy.client("").get("/readyz").status, 500)
 
     def test_FP_156_what_is_not_supported_ends_the_start_with_a_line(self):
-        for user, cluster, text in (({"exec": {"command": "aws", "apiVersion": "client.authentication.k8s.io/v1"}}, {}, 'user "me": exec: not supported'),
-                                    ({"auth-provider": {"name": "oidc"}}, {}, 'user "me": auth-provider: not supported'),
-                                    ({"token": "t", "as": "somebody"}, {}, 'user "me": as: not supported'),
-                                    ({"token": "t"}, {"proxy-url": "http://127.0.0.1:1"}, 'cluster "here": proxy-url: not supported'),
+        for user, cluster, text in (({"auth-provider": {"name": "oidc"}}, {}, 'user "me": auth-provider: not supported'),
+                                    ({"token": "t", "as-groups": ["somebody"]}, {}, 'user "me": as: missing, as-groups is there'),
+                                    ({"token": "t", "exec": {"command": "x"}}, {}, 'user "me": exec: not beside another credential'),
+                                    ({"token": "t"}, {"proxy-url": "socks5://127.0.0.1:1"},
+                                     'cluster "here": proxy-url: only http://host:port is supported'),
                                     ({}, {}, "no client certificate, token or password")):
             path = front.kubeconfig(installation, user, root_url(), **cluster)
             for root, shards in ((path, None), (None, path)):
@@ -233,6 +349,11 @@ class Told(unittest.TestCase):
                     self.assertEqual([(one["server"], one["method"], one["code"]) for one in mine], [("shard-1", "GET", "200")])
                     self.assertTrue(all(one["ms"].isdigit() for one in asked))
                     self.assertNotIn("secret", json.dumps(mine))
+                    for resource in ("workspaces", "logicalclusters", "apiexports", "apibindings"):
+                        followed = [one for one in asked if f"/{resource}" in one["path"] and one["path"].startswith("/clusters/%2A/")]
+                        self.assertTrue(followed, resource)
+                        self.assertEqual({one["code"] for one in followed}, {"200"})
+                    self.assertNotIn("watch=", proxy.log.read_text())
 
     def test_FP_160_metrics_of_the_secure_port(self):
         root = installation.client()
@@ -254,33 +375,38 @@ class Told(unittest.TestCase):
                 self.assertIn("\n" + name + " ", answer.body.decode())
             self.assertEqual((scrape("stranger").status, scrape(None).status), (403, 401))
 
+    def test_FP_083_FP_081_kcps_own_metrics(self):
+        """By kcp's names, also while a watch runs."""
+        admin = front.FrontProxy(installation, mapping(), f"--profiler-address=127.0.0.1:{kit.free_port()}")
+        port = admin.arguments[-1].rpartition(":")[2]
+
+        def value(name, **labels):
+            text = kit.Client(f"https://127.0.0.1:{port}", installation.pki / "serving-ca.crt", installation.pki / "admin.crt",
+                              installation.pki / "admin.key").get("/metrics").body.decode()
+            rows = [line.rpartition(" ") for line in text.splitlines() if line.startswith(name + "{")]
+            return sum(float(row[2]) for row in rows if all(f'{key}="{wanted}"' in row[0] for key, wanted in labels.items()))
+
+        with admin as proxy:
+            maps = "/clusters/root:org/api/v1/namespaces/default/configmaps"
+            watch = kit.Watch(proxy.client(""), f"{maps}?watch=1&timeoutSeconds=30")
+            proxy.client("").must("POST", maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m-{port}"}})
+            kit.eventually(lambda: watch.events, 15, "an event")
+            down = value("kcp_backend_rs_body_bytes", shard="shard-1")
+            self.assertGreater(down, 0)
+            self.assertGreater(value("kcp_backend_rq_body_bytes", shard="shard-1"), 0)
+            proxy.client("").must("POST", maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n-{port}"}})
+            kit.eventually(lambda: value("kcp_backend_rs_body_bytes", shard="shard-1") > down, 15, "they rise while it runs")
+            self.assertEqual(value("proxy_request_duration_seconds_count", method="post", code="201"), 2)
+            self.assertEqual(value("proxy_request_duration_seconds_bucket", method="post", code="201", le="60"), 2)
+            self.assertEqual(proxy.client("").get("/clusters/root:nobody/api").status, 403)
+            self.assertEqual(value("proxy_request_duration_seconds_count", method="get", code="403"), 1)
+            self.assertEqual(value("proxy_request_duration_seconds_count", method="get", code="200"), 0, "the watch is not among them")
+            for cause in ("unknown_ca", "expired_cert", "cipher_mismatch", "hostname_mismatch", "other"):
+                self.assertEqual(value("kcp_listener_tls_connection_error", shard="shard-1", error_type=cause), 0)
+
 
 class Machine(unittest.TestCase):
     """Ports, folders and processes."""
-
-    def test_the_example_in_configs_serves(self):
-        example, folder = pathlib.Path(__file__).resolve().parents[2] / "configs" / "kcp", pathlib.Path(tempfile.mkdtemp(dir=installation.dir))
-        names = {"tls.crt": "proxy.crt", "tls.key": "proxy.key", "client-ca.crt": "client-ca.crt", "requestheader-ca.crt": "requestheader-ca.crt",
-                 "server-ca.crt": "serving-ca.crt", "requestheader-client.crt": "proxy-requestheader.crt",
-                 "requestheader-client.key": "proxy-requestheader.key"}
-        for name, source in names.items():
-            shutil.copy(installation.pki / source, folder / name)
-        shutil.copy(front.kubeconfig(installation, front.pair(installation), root_url()), folder / "root.kubeconfig")
-        shutil.copy(front.kubeconfig(installation, front.pair(installation)), folder / "shards.kubeconfig")
-        proxy = proxy_with()
-        changes = {"/etc/kcp": str(folder), "https://root.kcp.example:6443": root_url(), "--secure-port=6443": f"--secure-port={proxy.port}"}
-
-        def here(name):
-            text = (example / name).read_text()
-            for old, new in changes.items():
-                text = text.replace(old, new)
-            return text
-
-        (folder / "mapping.yaml").write_text(here("mapping.yaml"))
-        proxy.arguments = here("flags").split()
-        with proxy:
-            self.assertTrue(serves(proxy))
-            self.assertEqual([line for line in proxy.lines() if "is not known" in line["msg"]], [])
 
     def test_FP_161_a_port_is_of_one_process(self):
         with proxy_with() as first:

@@ -3,6 +3,8 @@ import http.client
 import http.server
 import json
 import pathlib
+import select
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -94,6 +96,34 @@ def pair(installation, name="shard-admin"):
     return {"client-certificate": f"{installation.pki}/{name}.crt", "client-key": f"{installation.pki}/{name}.key"}
 
 
+class ConnectProxy:
+    """An HTTP proxy that makes connections; who does not say `authorization` is refused. `asked`: where to."""
+
+    def __init__(self, authorization=None):
+        self.asked, proxy = [], self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_CONNECT(self):
+                proxy.asked.append(self.path)
+                if authorization and self.headers.get("Proxy-Authorization") != authorization:
+                    self.send_error(407)
+                    return
+                host, port = self.path.rsplit(":", 1)
+                with socket.create_connection((host, int(port)), timeout=600) as there:
+                    self.send_response(200, "Connection established")
+                    self.end_headers()
+                    sides = {self.connection: there, there: self.connection}
+                    while True:
+                        for side in select.select(list(sides), [], [])[0]:
+                            piece = side.recv(65536)
+                            if not piece:
+                                return
+                            sides[side].sendall(piece)
+
+        self.server = kit.Server(Handler)
+        self.url, self.close = self.server.url, self.server.close
+
+
 class Gate:
     """A server in front of a shard that knows other credentials than shards do: who shows one of `accepted` (values of
     Authorization) is the shard's administrator there, callers that the proxy asserts are themselves, all others get 401.
@@ -101,7 +131,7 @@ class Gate:
 
     def __init__(self, installation, shard, accepted=(), refusal=lambda path: None, answer=lambda *_: None):
         self.answer = answer
-        self.accepted, self.refusal, self.asked = set(accepted), refusal, []
+        self.accepted, self.refusal, self.asked, self.headers = set(accepted), refusal, [], []
         pki, gate = installation.pki, self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -110,6 +140,7 @@ class Gate:
             def do_GET(self):
                 shown, said = self.connection.getpeercert(True), self.headers.get("Authorization")
                 gate.asked.append((self.path, said))
+                gate.headers.append(dict(self.headers.items()))
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 status = gate.refusal(self.path) or (None if shown or said in gate.accepted else 401)
                 if status:

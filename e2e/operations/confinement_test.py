@@ -11,7 +11,8 @@ import unittest
 import kit
 
 CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools/check_hardening.py"
-UNITS = pathlib.Path(__file__).resolve().parents[2] / "deploy/systemd"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNITS = sorted([*(ROOT / "deploy/systemd").glob("*.service"), *(ROOT / "configs").rglob("*.service")])
 MOST_EXPOSURE = 2.0
 
 
@@ -56,10 +57,10 @@ class Confinement(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
     def test_SE_186_the_units_are_sandboxed(self):
-        for unit in sorted(UNITS.glob("*.service")):
+        for unit in UNITS:
             with tempfile.TemporaryDirectory() as folder:
                 copy = pathlib.Path(folder, unit.name.replace("@.", "@root."))
-                copy.write_text(unit.read_text().replace("/usr/bin/kintsugi", str(kit.BINARY)))
+                copy.write_text(re.sub("/usr/(local/)?bin/(kintsugi|kcp-front-proxy)", str(kit.BINARY), unit.read_text()))
                 verified = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual((verified.returncode, verified.stderr), (0, ""), unit)
                 told = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", copy], capture_output=True, text=True,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "http/wire.h"
+#include "net/server_credential.h"
 
 namespace kintsugi::net {
 namespace {
@@ -18,6 +19,12 @@ constexpr bool may_pass(Errc cause) noexcept {
 /// Whoever asks for something that may be repeated does so (RFC 9110, section 9.2.2).
 bool may_repeat(std::string_view method) noexcept {
   return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
+/// The way to the server, if it leads over a proxy.
+const ServerCredential::Proxy* proxy_of(const Origin& origin) noexcept {
+  const ServerCredential* own = origin.tls != nullptr ? &credential_of(*origin.tls) : nullptr;
+  return own != nullptr && !own->proxy.host.empty() ? &own->proxy : nullptr;
 }
 
 }  // namespace
@@ -304,13 +311,17 @@ void Pool::dial_as_needed() {
 void Pool::start_dial(QueuedStream* exclusive) {
   Dial& dial = *dials_.emplace_back(std::make_unique<Dial>());
   dial.exclusive = exclusive;
-  std::vector<SocketAddress> addresses = origin_.fresh_addresses();
+  const ServerCredential::Proxy* const proxy = proxy_of(origin_);
+  dial.by_proxy = proxy != nullptr;
+  std::vector<SocketAddress> addresses =
+      dial.by_proxy ? std::vector<SocketAddress>() : origin_.fresh_addresses();
   if (!addresses.empty()) {
     connect(dial, std::move(addresses));
     return;
   }
   const Url& url = params().url;
-  dial.lookup = std::make_unique<Lookup>(loop_, url.host, url.port,
+  dial.lookup = std::make_unique<Lookup>(loop_, dial.by_proxy ? proxy->host : url.host,
+                                         dial.by_proxy ? proxy->port : url.port,
                                          [this, &dial](Expected<std::vector<SocketAddress>> found) {
                                            on_addresses(dial, std::move(found));
                                          });
@@ -323,6 +334,10 @@ void Pool::on_addresses(Dial& dial, Expected<std::vector<SocketAddress>> address
     on_connect_failure(std::move(addresses).error(), exclusive);
     return;
   }
+  if (dial.by_proxy) {
+    connect(dial, std::move(*addresses));
+    return;
+  }
   origin_.set_addresses(std::move(*addresses));
   connect(dial, origin_.fresh_addresses());
 }
@@ -331,8 +346,24 @@ void Pool::connect(Dial& dial, std::vector<SocketAddress> addresses) {
   dial.connect = std::make_unique<Connect>(
       loop_, std::move(addresses), params().connect_timeout,
       [this, &dial](Expected<int> fd) { on_connected(dial, std::move(fd)); },
-      [this](const SocketAddress& address, bool connected) {
-        origin_.note_address(address, connected);
+      [this, by_proxy = dial.by_proxy](const SocketAddress& address, bool connected) {
+        if (!by_proxy) {
+          origin_.note_address(address, connected);
+        }
+      });
+}
+
+void Pool::dig(Dial& dial, int fd) {
+  const ServerCredential::Proxy* const proxy = proxy_of(origin_);
+  const Url& url = params().url;
+  const bool ipv6 = url.host.find(':') != std::string::npos;
+  const std::string target =
+      (ipv6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
+  dial.tunnel = std::make_unique<Tunnel>(
+      loop_, fd, target, proxy != nullptr ? proxy->authorization : std::string(),
+      params().connect_timeout, [this, &dial](Expected<int> through) {
+        dial.by_proxy = false;
+        on_connected(dial, std::move(through));
       });
 }
 
@@ -345,6 +376,10 @@ std::unique_ptr<Pool::Dial> Pool::take(Dial& dial) {
 }
 
 void Pool::on_connected(Dial& dial, Expected<int> fd) {
+  if (fd && dial.by_proxy) {
+    dig(dial, *fd);
+    return;
+  }
   const std::unique_ptr<Dial> ended = take(dial);
   if (!fd) {
     on_connect_failure(std::move(fd).error(), dial.exclusive);

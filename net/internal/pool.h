@@ -13,6 +13,7 @@
 #include "net/internal/dialer.h"
 #include "net/internal/queued_stream.h"
 #include "net/internal/tls_internal.h"
+#include "net/internal/tunnel.h"
 #include "net/upstream.h"
 
 namespace kintsugi::net {
@@ -93,6 +94,8 @@ class Pool final : public ClientConnectionOwner {
   struct Dial {
     std::unique_ptr<Lookup> lookup;
     std::unique_ptr<Connect> connect;
+    std::unique_ptr<Tunnel> tunnel;  ///< over a proxy
+    bool by_proxy = false;           ///< the addresses are the proxy's
     QueuedStream* exclusive = nullptr;
   };
 
@@ -115,6 +118,8 @@ class Pool final : public ClientConnectionOwner {
   void connect(Dial& dial, std::vector<SocketAddress> addresses);
   void on_addresses(Dial& dial, Expected<std::vector<SocketAddress>> addresses);
   void on_connected(Dial& dial, Expected<int> fd);
+  /// Over a proxy that is connected, to the server itself.
+  void dig(Dial& dial, int fd);
   void on_connect_failure(Error error, QueuedStream* exclusive);
   void on_queue_timeout();
   void arm_queue_timer();

@@ -11,6 +11,7 @@
 #include "auth/reserved_identity.h"
 #include "base/process_metrics.h"
 #include "proxy/admin/admin.h"
+#include "proxy/forwarding/request_tally.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -113,6 +114,7 @@ void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
 void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
                       const serving::ProcessLimits& limits) {
   ForwardStats sum;
+  ServerBytes bytes;
   LookupStats lookups;
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
@@ -123,8 +125,10 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
     sum.requests += loop.forward.requests;
     sum.retries += loop.forward.retries;
     sum.failures += loop.forward.failures;
-    sum.bytes_up += loop.forward.bytes_up;
-    sum.bytes_down += loop.forward.bytes_down;
+    for (const auto& [server, count] : loop.forward.bytes) {
+      bytes.up += count.up;
+      bytes.down += count.down;
+    }
     sum.identity_headers_stripped += loop.forward.identity_headers_stripped;
     sum.streams += loop.forward.streams;
     sum.watches += loop.forward.watches;
@@ -174,8 +178,8 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   out.sample({"watch"}, sum.watches);
   out.sample({"other"}, sum.streams - sum.watches);
   out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"direction"});
-  out.sample({"request"}, sum.bytes_up);
-  out.sample({"response"}, sum.bytes_down);
+  out.sample({"request"}, bytes.up);
+  out.sample({"response"}, bytes.down);
   out.counter("kintsugi_retries_total", "requests sent again", sum.retries);
   out.counter("kintsugi_forward_failures_total", "requests that a shard did not answer",
               sum.failures);
@@ -208,6 +212,63 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   }
   for (const auto& [shard, count] : applies) {
     out.sample({shard}, count);
+  }
+}
+
+/// What kcp's front proxy shows, by its names.
+void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
+                  const std::vector<LoopReport>& loops) {
+  RequestTimes times;
+  BytesByServer bytes;
+  std::map<std::string, net::UpstreamStats> tls;
+  for (const LoopReport& loop : loops) {
+    times.add(loop.forward.times);
+    for (const auto& [server, count] : loop.forward.bytes) {
+      bytes[server].up += count.up;
+      bytes[server].down += count.down;
+    }
+    for (const LoopReport::Upstream& upstream : loop.upstreams) {
+      net::UpstreamStats& sum = tls[upstream.shard];
+      for (const net::UpstreamStats* one : {&upstream.watch, &upstream.read, &upstream.write}) {
+        sum.tls_unknown_ca += one->tls_unknown_ca;
+        sum.tls_expired += one->tls_expired;
+        sum.tls_hostname += one->tls_hostname;
+        sum.tls_cipher += one->tls_cipher;
+        sum.tls_other += one->tls_other;
+      }
+    }
+  }
+  out.histogram("proxy_request_duration_seconds",
+                "forwarded requests until the end of their answers, without watches and upgrades",
+                {"method", "code"});
+  for (const auto& [what, row] : times.rows()) {
+    MetricFamilies::Histogram histogram;
+    for (std::size_t i = 0; i < row.counts.size(); ++i) {
+      histogram.sample_count += row.counts[i];
+      histogram.bucket.push_back(
+          {histogram.sample_count, i < RequestTimes::kBounds.size()
+                                       ? RequestTimes::kBounds[i]
+                                       : std::numeric_limits<double>::infinity()});
+    }
+    histogram.sample_sum = row.sum;
+    out.sample({std::string(what.first), std::to_string(what.second)}, std::move(histogram));
+  }
+  out.counter("kcp_backend_rq_body_bytes", "body bytes of requests to the shard", {"shard"});
+  for (const auto& shard : index.shards()) {
+    out.sample({shard->spec.name}, bytes[shard->spec.name].up);
+  }
+  out.counter("kcp_backend_rs_body_bytes", "body bytes of the shard's answers", {"shard"});
+  for (const auto& shard : index.shards()) {
+    out.sample({shard->spec.name}, bytes[shard->spec.name].down);
+  }
+  out.counter("kcp_listener_tls_connection_error", "failed handshakes with the shard",
+              {"shard", "error_type"});
+  for (const auto& [shard, sum] : tls) {
+    out.sample({shard, "unknown_ca"}, sum.tls_unknown_ca);
+    out.sample({shard, "expired_cert"}, sum.tls_expired);
+    out.sample({shard, "cipher_mismatch"}, sum.tls_cipher);
+    out.sample({shard, "hostname_mismatch"}, sum.tls_hostname);
+    out.sample({shard, "other"}, sum.tls_other);
   }
 }
 
@@ -304,6 +365,7 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
   const serving::ProcessLimits none;
   const serving::ProcessLimits& limits = topology_.limits != nullptr ? *topology_.limits : none;
   traffic_families(out, loops_, limits);
+  kcp_families(out, index_.index, loops_);
   limits.fill(out);
   const serving::MemoryPressure calm(1);
   (topology_.pressure != nullptr ? *topology_.pressure : calm).fill(out);

@@ -240,7 +240,9 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
        one_of<Consumers>(config.endpoint_slice.consumers,
                          {{"ignored", Consumers::kIgnored}, {"required", Consumers::kRequired}})},
       {"endpoint_slice.leave_grace_ms", milliseconds_of(config.endpoint_slice.leave_grace)},
-      {"wildcard", one_of<std::string>(config.wildcard, {{"deny", "deny"}, {"serve", "serve"}})},
+      {"wildcard",
+       one_of<std::string>(config.wildcard,
+                           {{"deny", "deny"}, {"serve", "serve"}, {"reviewed", "reviewed"}})},
       {"cors.allowed_origins", pattern_list(config.cors_origins)},
       {"mounts.allowed_hosts", text_list(config.mount_hosts)},
       {"outgoing.allow", address_list(config.outgoing.allow)},
@@ -474,6 +476,14 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text_in, const std::st
   }
   if (config.wildcard.empty()) {
     config.wildcard = is_static ? "serve" : "deny";
+  }
+  if (is_static && config.wildcard == "reviewed") {
+    return fail(reader
+                    .fault("wildcard",
+                           "reviewed is for shards of kcp; plain servers are asked "
+                           "with aggregation.share: reviewed")
+                    .error()
+                    .clone());
   }
   struct Required {
     std::string_view key;

@@ -56,7 +56,7 @@ TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("  port: 6443", "  prot: 6443")),
             "/etc/k/proxy.yaml:8: listener.prot: unknown key");
   EXPECT_EQ(fault(replaced("wildcard: deny", "wildcard: maybe")),
-            "/etc/k/proxy.yaml:25: wildcard: must be one of deny, serve");
+            "/etc/k/proxy.yaml:25: wildcard: must be one of deny, serve, reviewed");
   EXPECT_EQ(
       fault(replaced("  mode: proxied", "  mode: [1]")),
       "/etc/k/proxy.yaml:22: endpoint_slice.mode: must be one of direct, proxied, aggregated");

@@ -20,12 +20,24 @@ constexpr std::size_t kAtOnce = 32;
 constexpr std::string_view kReviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 /// Where reviews may be served: kcp's shards do it below a logical cluster.
 constexpr std::array<std::string_view, 2> kPlaces = {krm::kRootClusterPath, ""};
+/// And what to get where none are, as at a server of virtual workspaces: an ordinary user may not,
+/// and is told so by name.
+constexpr std::string_view kForNobody = "/metrics";
 
 Error takes_for_a_user(const std::string& what, const std::string& user) {
   return Error(Errc::kConfig, what +
                                   ": the client certificate does not assert identities there: "
                                   "every caller would be user " +
                                   krm::go_quote(user) + ". Name a request-header pair");
+}
+
+/// `forbidden: User "<name>" cannot get path "/…"`: of who may not get it.
+std::string refused_user(std::string_view text) {
+  constexpr std::string_view kBegin = "forbidden: User \"", kEnd = "\" cannot ";
+  const std::size_t end = text.find(kEnd, kBegin.size());
+  return text.starts_with(kBegin) && end != std::string_view::npos
+             ? std::string(text.substr(kBegin.size(), end - kBegin.size()))
+             : std::string();
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ std::string reviewed_user(int status, std::string_view body) {
   const std::string_view text = answer->text({"message"});
   const std::size_t end = text.rfind(kEnd);
   if (!text.starts_with(kBegin) || end == std::string_view::npos || end < kBegin.size()) {
-    return {};
+    return refused_user(text);
   }
   return std::string(text.substr(kBegin.size(), end - kBegin.size()));
 }
@@ -101,10 +113,16 @@ void BackendCheck::begin() {
   }
 }
 
-net::FetchRequest BackendCheck::question(const Asked& asked, std::string_view place) const {
+net::FetchRequest BackendCheck::question(const Asked& asked, std::size_t place) const {
   net::FetchRequest request;
+  if (place == kPlaces.size()) {
+    request.target = asked.prefix + std::string(kForNobody);
+    request.headers.add("accept", "application/json");
+    request.timeout = kTimeout;
+    return request;
+  }
   request.method = "POST";
-  request.target = asked.prefix + std::string(place) + std::string(kReviews);
+  request.target = asked.prefix + std::string(kPlaces[place]) + std::string(kReviews);
   request.headers.add("content-type", "application/json");
   request.headers.add("accept", "application/json");
   request.body = R"({"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"})";
@@ -122,7 +140,7 @@ net::Task<> BackendCheck::judge(Asked& asked) {
   std::size_t place = 0;
   int attempts = 0;
   for (;;) {
-    net::FetchRequest request = question(asked, kPlaces[place]);
+    net::FetchRequest request = question(asked, place);
     if (!auth::stamp_identity(request.headers, nobody, asked.target.names)) {
       told(asked);
       co_return;
@@ -140,7 +158,7 @@ net::Task<> BackendCheck::judge(Asked& asked) {
       co_return;
     }
     const bool is_no = answer && answer->status < 500 && answer->status != 429;
-    if (is_no && place + 1 < kPlaces.size()) {
+    if (is_no && place < kPlaces.size()) {
       ++place;
       continue;
     }

@@ -28,8 +28,9 @@ struct BackendTarget {
 /// Whether client pairs assert identities (FP-162). A pair may be an
 /// administrator's, or anybody's: a server that does not take it for a proxy's would let every
 /// caller do what its owner may. So each server is asked by SelfSubjectReview who somebody is whose
-/// name, made up at random, is in the headers, and the user name of its answer is compared.
-/// Threads: one loop. Bound: 32 targets that were not tried yet at a time.
+/// name, made up at random, is in the headers, and the user name of its answer is compared; a
+/// server without reviews for something that ordinary users may not get. Threads: one loop. Bound:
+/// 32 targets that were not tried yet at a time.
 class BackendCheck {
  public:
   struct Hooks {
@@ -48,7 +49,7 @@ class BackendCheck {
  private:
   struct Asked;
   void begin();
-  [[nodiscard]] net::FetchRequest question(const Asked& asked, std::string_view place) const;
+  [[nodiscard]] net::FetchRequest question(const Asked& asked, std::size_t place) const;
   /// Asks one target until it has told; where reviews are not served, in the next place.
   [[nodiscard]] net::Task<> judge(Asked& asked);
   void told(Asked& asked);
@@ -63,8 +64,8 @@ class BackendCheck {
   Alive alive_;
 };
 
-/// What the answer of a SelfSubjectReview says of who asked: the user name of its status, or the
-/// one to whom it was refused; "": nothing.
+/// What the answer of a SelfSubjectReview, or of another request, says of who asked: the user name
+/// of its status, or the one to whom it was refused; "": nothing.
 [[nodiscard]] std::string reviewed_user(int status, std::string_view body);
 
 }  // namespace kintsugi::proxy

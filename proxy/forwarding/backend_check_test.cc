@@ -40,6 +40,13 @@ TEST(BackendCheck, WhenAServerTells_FP162_TheNameIsTakenAsAWhole) {
        R"(User \"probe\" cannot create resource \"selfsubjectreviews\""})",
        ""},
       {403, "probe", ""},
+      {403,
+       R"({"kind":"Status","message":"forbidden: User \"probe\" cannot get path \"/metrics\""})",
+       "probe"},
+      {403, R"({"kind":"Status","message":"no: forbidden: User \"probe\" cannot get path \"/x\""})",
+       ""},
+      {200, R"({"kind":"Status","message":"forbidden: User \"probe\" cannot get path \"/x\""})",
+       ""},
       {500, "", ""},
   };
   for (const auto& one : cases) {

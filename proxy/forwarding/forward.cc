@@ -62,12 +62,6 @@ struct Pending {
   explicit Pending(net::Loop& loop) : timer(loop) {}
 };
 
-bool allows_bookmarks(std::string_view target) {
-  const std::size_t mark = std::min(target.find('?'), target.size());
-  const krm::Query query(target.substr(std::min(mark + 1, target.size())));
-  return krm::asks_for_watch(query.get("allowWatchBookmarks"));  // read as every flag
-}
-
 class Forward final : public http::RequestHandler,
                       private serving::WatchDrain::Watch,
                       private net::BodyHold::Owner {
@@ -80,6 +74,8 @@ class Forward final : public http::RequestHandler,
         down_(stream),
         client_(client.handle()),
         source_(&client),
+        tally_(shared.stats.times, shared.stats.bytes[client.name()], head.method,
+               !is_watch && head.protocol.empty(), shared.loop.now()),
         up_side_(*this) {
     watch_ = head.method == "GET" && is_watch;
     idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
@@ -112,6 +108,7 @@ class Forward final : public http::RequestHandler,
   ~Forward() override {
     leave();
     forget_refusal();
+    tally_.end(shared_.loop.now());
     --stats().streams;
     stats().watches -= watch_ ? 1U : 0U;
     if (up_ != nullptr) {
@@ -121,7 +118,7 @@ class Forward final : public http::RequestHandler,
 
   // The client's side.
   void on_data(std::string_view bytes, bool end) noexcept override {
-    stats().bytes_up += bytes.size();
+    tally_.up(bytes.size());
     touch();
     if (answered_) {
       down_.consume(bytes.size());
@@ -390,9 +387,10 @@ class Forward final : public http::RequestHandler,
     answered_ = end && head.status != 101;
     response_ended_ = end;
     ++stats().code_class[static_cast<std::size_t>(head.status / 100) % 6];
+    tally_.answered(head.status);
     if (watch_ && head.status == 200 && !end) {
       tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
-                                          allows_bookmarks(pending_->head.target));
+                                          WatchTail::allows_bookmarks(pending_->head.target));
       shared_.watches.add(*this);
     } else if (upgrade_ && head.status == 101) {
       tail_ = std::make_unique<WatchTail>(
@@ -425,7 +423,7 @@ class Forward final : public http::RequestHandler,
 
   void pass_down(std::string_view bytes, bool end) {
     touch();
-    stats().bytes_down += bytes.size();
+    tally_.down(bytes.size());
     response_ended_ = end;
     down_.send_data(bytes, end);
     if (up_ == nullptr) {
@@ -535,6 +533,7 @@ class Forward final : public http::RequestHandler,
 
   void refuse(const Error& error) {
     ++stats().failures;
+    tally_.answered(krm::http_status(error));
     answered_ = true;
     if (up_ != nullptr) {
       up_->detach();
@@ -551,6 +550,7 @@ class Forward final : public http::RequestHandler,
   http::ResponseStream& down_;
   shards::ShardClient::Handle client_;
   const void* source_;  // where a watch comes from
+  RequestTally tally_;
   UpSide up_side_;
   http::RequestStream* up_ = nullptr;
   std::unique_ptr<Pending> pending_;  // until the response head

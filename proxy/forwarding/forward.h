@@ -12,6 +12,7 @@
 #include "http/handler.h"
 #include "net/body_gate.h"
 #include "net/loop.h"
+#include "proxy/forwarding/request_tally.h"
 #include "serving/fair_seats.h"
 #include "serving/process_limits.h"
 #include "serving/watch_drain.h"
@@ -22,10 +23,11 @@ namespace kintsugi::proxy {
 /// Counters of one loop; read by the admin side through Loop::post.
 struct ForwardStats {
   std::uint64_t requests = 0, retries = 0, failures = 0;
-  std::uint64_t bytes_up = 0, bytes_down = 0;
   std::uint64_t identity_headers_stripped = 0;
   std::uint64_t code_class[6] = {};  ///< by first digit of the status
   std::size_t streams = 0, watches = 0;
+  RequestTimes times;
+  BytesByServer bytes;
 };
 
 struct ForwardLimits {

@@ -27,6 +27,8 @@ using Use = aggregation::WildcardRequest::Use;
 
 using krm::kEverywhere;
 
+constexpr std::string_view kRoot = "root";
+
 /// What finding the members again takes of a request.
 struct Scope {
   explicit Scope(const krm::RequestTarget& target)
@@ -63,6 +65,25 @@ auth::Attributes content_of(const std::string& object, const krm::RequestInfo& i
   out.subresource = "content";
   out.name = object;
   return out;
+}
+
+/// The right to read over all logical clusters, which is one in root (FP-163).
+auth::Attributes wildcard_right(std::string_view path) {
+  auth::Attributes out;
+  out.is_resource = false;
+  out.verb = "get";
+  out.path = std::string(kEverywhere).append(path);
+  return out;
+}
+
+/// As shards of kcp want the path of a collection: with the identity of their own exports.
+std::string with_identity(const topology::Identities& identities,
+                          const aggregation::WildcardRequest& asked, const std::string& path) {
+  const bool is_named = asked.path == aggregation::canonical_path(asked.info) &&
+                        asked.info.resource.find(':') == std::string::npos;
+  const std::string hash =
+      is_named ? identities.of(asked.info.group, asked.info.resource) : std::string();
+  return hash.empty() ? path : path + ':' + hash;
 }
 
 /// What the export of this logical cluster claims is known, if it is anything.
@@ -110,10 +131,13 @@ MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStr
     return serving::answer_error(head, stream, krm::unauthorized());  // AGG-1705
   }
   std::shared_ptr<const aggregation::ReviewPlan> reviews;
-  if (params_.merge.reviewer != nullptr && asked.use == Use::kMerge && first.spec.plain &&
+  const bool asks_all = params_.wildcard_reviewed && !first.spec.plain;
+  const bool asks_each = params_.share_reviewed && first.spec.plain;
+  if ((asks_all || asks_each) && asked.use == Use::kMerge &&
       is_reviewable(asked.info, asked.path)) {
-    auto plan = review_plan(head, stream.peer(), asked.info, params_.admission.identity_headers(),
-                            std::nullopt);
+    auto plan = asks_all ? root_reviews(head, stream.peer(), asked.info, asked.path)
+                         : review_plan(head, stream.peer(), asked.info,
+                                       params_.admission.identity_headers(), std::nullopt);
     if (!plan) {
       return serving::answer_error(head, stream, plan.error());
     }
@@ -136,8 +160,11 @@ MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStr
   aggregation::MergeRoute merge;
   merge.scope = {canonical_prefix(request.target, route) + std::string(kEverywhere),
                  asked.info.group, asked.info.resource};
-  merge.info = std::move(asked.info);
   merge.path = topology::shard_target(first, "*", asked.path);
+  if (!first.spec.plain && params_.identities != nullptr) {
+    merge.path = with_identity(*params_.identities, asked, merge.path);
+  }
+  merge.info = std::move(asked.info);
   merge.payer = token_payer(head, stream.peer());
   merge.reviews = std::move(reviews);
   if (request.target.scope == krm::TargetScope::kPartition) {
@@ -209,8 +236,39 @@ MergedRequests::Answer MergedRequests::document(Request&& request, http::Respons
   if (first.spec.plain) {
     merge.verbs.push_back("get");
   }
+  const topology::Resolution root = topology::resolve(facts, kRoot);
+  if (params_.identities != nullptr && !first.spec.plain && root.resolved() &&
+      root.shard != nullptr) {
+    merge.exported = source_of(*root.shard, topology::shard_target(*root.shard, kRoot, path));
+    merge.is_exported = [known = params_.identities](std::string_view group,
+                                                     std::string_view resource) {
+      return !known->of(group, resource).empty();
+    };
+  }
   params_.admission.add_forwarding_headers(head, stream.peer());
+  if (params_.wildcard_reviewed && !first.spec.plain && !merge.sources.empty()) {
+    auto reviews = root_reviews(head, stream.peer(), route.wildcard->info, path);
+    if (!reviews) {
+      return serving::answer_error(head, stream, reviews.error());
+    }
+    if (*reviews != nullptr) {
+      std::vector<aggregation::Member> members;
+      for (const aggregation::DocumentRoute::Source& source : merge.sources) {
+        members.push_back({members.size(), source.shard, {}});
+      }
+      return aggregation::answer_reviewed_document(
+          params_.merge, params_.documents, std::move(head), stream, std::move(merge),
+          std::move(*reviews), [members = std::move(members)] { return members; });
+    }
+  }
   return aggregation::answer_document(params_.documents, std::move(head), stream, std::move(merge));
+}
+
+Expected<std::shared_ptr<const aggregation::ReviewPlan>> MergedRequests::root_reviews(
+    const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
+    std::string_view path) const {
+  return review_plan(head, peer, info, params_.admission.identity_headers(),
+                     ReviewJudge{judge_of(std::string(kRoot)), wildcard_right(path), {}});
 }
 
 aggregation::DocumentRoute::Source MergedRequests::source_of(const topology::ShardInfo& shard,
@@ -248,7 +306,7 @@ Expected<std::shared_ptr<const aggregation::ReviewPlan>> MergedRequests::service
     const aggregation::WildcardRequest& asked) const {
   const auto& path = request.target.path;
   const std::string& owner = service.owner;
-  if (params_.merge.reviewer == nullptr || path == nullptr ||
+  if (!params_.share_reviewed || path == nullptr ||
       path->kind != krm::VirtualWorkspace::kApiExport ||
       !aggregation::is_plain_segment(path->object) || path->object != path->object_raw ||
       !is_reviewable(asked.info, asked.path) || !are_claims_known(params_.view->current(), owner)) {

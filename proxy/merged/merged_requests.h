@@ -13,6 +13,7 @@
 #include "proxy/forwarding/admission.h"
 #include "proxy/forwarding/forward.h"
 #include "proxy/routing/router.h"
+#include "topology/identities.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::proxy {
@@ -29,6 +30,10 @@ class MergedRequests {
     const Admission& admission;
     ForwardLoop& forward;  ///< who pays, and what he may have open
     const RouteFacts& facts;
+    /// Of kcp's own exports; null: there are none.
+    std::shared_ptr<const topology::Identities> identities = {};
+    bool share_reviewed = false;     ///< `share: reviewed`
+    bool wildcard_reviewed = false;  ///< `wildcard: reviewed`
   };
   explicit MergedRequests(Params params) : params_(std::move(params)) {}
 
@@ -47,6 +52,11 @@ class MergedRequests {
                                 const Route& route);
   [[nodiscard]] aggregation::DocumentRoute::Source source_of(const topology::ShardInfo& shard,
                                                              std::string target) const;
+  /// What `wildcard: reviewed` asks of a read of clusters/* of kcp's shards; null: nothing.
+  /// @param path  below it
+  [[nodiscard]] Expected<std::shared_ptr<const aggregation::ReviewPlan>> root_reviews(
+      const http::RequestHead& head, const http::PeerInfo& peer, const krm::RequestInfo& info,
+      std::string_view path) const;
   /// What `share: reviewed` asks of a read of a virtual workspace; null: nothing.
   [[nodiscard]] Expected<std::shared_ptr<const aggregation::ReviewPlan>> service_reviews(
       const Request& request, const http::PeerInfo& peer, const ServiceRoute& service,

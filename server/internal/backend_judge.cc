@@ -47,6 +47,23 @@ std::optional<proxy::BackendTarget> shard_target(const BackendPairs& pairs,
   return proxy::BackendTarget{"shard " + shard.name, std::move(*server), {}};
 }
 
+std::vector<proxy::BackendTarget> shard_targets(const BackendPairs& pairs,
+                                                const topology::ShardSpec& shard) {
+  std::vector<proxy::BackendTarget> targets;
+  if (auto target = shard_target(pairs, shard)) {
+    targets.push_back(std::move(*target));
+    topology::ShardSpec services = shard;
+    services.base_url = shard.virtual_workspace_url;
+    auto apart = shard_target(pairs, services);
+    if (apart && apart->server.url.authority() != targets.front().server.url.authority()) {
+      apart->what = "virtual workspaces of " + apart->what;
+      apart->server.url.path.clear();
+      targets.push_back(std::move(*apart));
+    }
+  }
+  return targets;
+}
+
 BackendJudge::BackendJudge(net::Loop& loop, std::shared_ptr<proxy::BackendTrust> trust,
                            std::function<void(std::string)> fault,
                            std::function<void(const std::string&)> blocked)
@@ -91,21 +108,20 @@ void BackendJudge::on_change(const topology::ShardChanged& change) {
 }
 
 void BackendJudge::watch(const topology::ShardSpec& shard) {
-  std::string& url = urls_[shard.name];
-  if (url == shard.base_url) {
+  std::string& urls = urls_[shard.name];
+  if (std::string now = shard.base_url + ' ' + shard.virtual_workspace_url; now == urls) {
     return;
+  } else {
+    urls = std::move(now);
   }
-  url = shard.base_url;
-  auto target = shard_target(pairs_, shard);
-  if (!target) {
+  std::vector<proxy::BackendTarget> targets = shard_targets(pairs_, shard);
+  if (targets.empty()) {
     checks_.erase(shard.name);
     return;
   }
   if (!trust_->is_open()) {
     first_.insert(shard.name);
   }
-  std::vector<proxy::BackendTarget> targets;
-  targets.push_back(std::move(*target));
   checks_[shard.name] = std::make_unique<proxy::BackendCheck>(
       loop_, std::move(targets),
       proxy::BackendCheck::Hooks{
@@ -151,8 +167,8 @@ void BackendJudge::judge(BackendPairs pairs, const std::string& mapping_file,
                          std::function<void(Expected<void>)> done) {
   std::vector<proxy::BackendTarget> targets = mapping_targets(pairs, mapping_file);
   const auto add = [&](const topology::ShardSpec& shard) {
-    if (auto target = shard_target(pairs, shard)) {
-      targets.push_back(std::move(*target));
+    for (proxy::BackendTarget& target : shard_targets(pairs, shard)) {
+      targets.push_back(std::move(target));
     }
   };
   if (!pairs.shards.empty()) {

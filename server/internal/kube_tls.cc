@@ -51,10 +51,20 @@ Expected<std::shared_ptr<net::TlsContext>> own_context(const KubeAccess& access,
     return fail(Errc::kConfig, path + ": no client certificate, token or password");
   }
   auto made = client_context(access, path, std::move(revocations));
-  if (made && !access.authorization().empty()) {
-    net::set_authorization(**made, access.authorization());
+  if (made) {
+    say_credential(access, **made);
   }
   return made;
+}
+
+void say_credential(const KubeAccess& access, net::TlsContext& context) {
+  net::ServerCredential says;
+  says.authorization = access.authorization();
+  for (const auto& [name, value] : access.impersonation) {
+    says.headers.add(name, value);
+  }
+  says.proxy = {access.proxy_host, access.proxy_port, access.proxy_authorization};
+  net::set_credential(context, std::move(says));
 }
 
 Expected<void> take_file(const std::string& path, std::string& text, bool is_secret) {
@@ -70,7 +80,11 @@ Expected<void> take_file(const std::string& path, std::string& text, bool is_sec
 }
 
 std::string own_name(const net::TlsContext& context) {
-  const std::string_view said = net::authorization_of(context);
+  const net::ServerCredential& says = net::credential_of(context);
+  if (const std::string_view as = says.headers.get("impersonate-user"); !as.empty()) {
+    return std::string(as);
+  }
+  const std::string_view said = says.authorization;
   if (const std::string name = auth::common_name_of(context.params().certificate_pem);
       !name.empty()) {
     return name;

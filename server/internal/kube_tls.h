@@ -27,6 +27,9 @@ using RevocationsPtr = std::shared_ptr<const net::RevocationLists>;
                                                                      const std::string& path,
                                                                      RevocationsPtr revocations);
 
+/// What the context says besides its certificate, and by which way.
+void say_credential(const KubeAccess& access, net::TlsContext& context);
+
 /// Who one is with a context: name in its certificate, name before a password, or what the token is
 /// for; no secret.
 [[nodiscard]] std::string own_name(const net::TlsContext& context);

@@ -5,6 +5,7 @@
 
 #include "base/secret_file.h"
 #include "base/strings.h"
+#include "net/server_credential.h"
 #include "server/files.h"
 #include "server/internal/kube_tls.h"
 #include "server/kubeconfig.h"
@@ -25,6 +26,11 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
       return read;
     }
     access = std::move(*read);
+    if (!access.impersonation.empty()) {
+      return fail(Errc::kConfig, shard.kubeconfig +
+                                     ": as: not for a plain server, which is told "
+                                     "of its callers");
+    }
   }
   access.server = shard.url.empty() ? access.server : shard.url;
   access.server_name = shard.server_name.empty() ? access.server_name : shard.server_name;
@@ -190,6 +196,8 @@ Expected<void> load_shards(const proxy::ProxyConfig& config, const RevocationsPt
       if (!tls) {
         return fail(std::move(tls.error()));
       }
+      net::set_credential(
+          **tls, {.proxy = {access->proxy_host, access->proxy_port, access->proxy_authorization}});
       files.backend.own[shard.name] = std::move(*tls);
     }
   }

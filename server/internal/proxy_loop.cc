@@ -183,7 +183,9 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .routes = shared_.routes,
       .clusters = shared_.config.clusters,
       .instance = shared_.instance,
-      .wildcard = shared_.config.wildcard == "serve",
+      .wildcard = shared_.config.wildcard != "deny",
+      .wildcard_reviewed = shared_.config.wildcard == "reviewed",
+      .identities = shared_.identities,
       .merge_options = shared_.config.aggregation,
       .merge_params = merge,
       .find_deliveries =
@@ -397,7 +399,8 @@ void ProxyLoop::start_reviews(ShardTls tls, ShardTls reviewed) {
           });
     };
     admin_pool_ = make(admin_tls_);
-    if (shared_.config.aggregation.share == aggregation::Share::kReviewed) {
+    if (shared_.config.aggregation.share == aggregation::Share::kReviewed ||
+        shared_.config.wildcard == "reviewed") {
       reviewed_pool_ = make(reviewed_tls_);
     }
     handler_->set_own_pool(admin_pool_.get(), reviewed_pool_.get());

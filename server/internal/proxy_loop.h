@@ -34,6 +34,7 @@
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "store/store.h"
+#include "topology/identities.h"
 #include "topology/shard_pool.h"
 #include "topology/snapshot.h"
 
@@ -92,6 +93,7 @@ struct ProxyShared {
       aggregation::ReadGate::for_lists(config.merge.list_streams));
   std::shared_ptr<aggregation::ReadGate> initial_gate =
       std::make_shared<aggregation::ReadGate>(aggregation::ReadGate::for_initial_events());
+  std::shared_ptr<topology::Identities> identities = std::make_shared<topology::Identities>();
   std::shared_ptr<aggregation::StreamHomes> homes = std::make_shared<aggregation::StreamHomes>();
   std::shared_ptr<aggregation::SequenceBook> sequences =
       std::make_shared<aggregation::SequenceBook>(

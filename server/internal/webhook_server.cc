@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "net/tls.h"
+#include "server/internal/kube_tls.h"
 #include "server/kubeconfig.h"
 
 namespace kintsugi::server {
@@ -31,6 +32,7 @@ Expected<WebhookServer> load_webhook_server(const std::string& kubeconfig) {
       return fail(std::move(tls.error()).at(kubeconfig));
     }
     webhook.upstream.tls = std::move(*tls);
+    say_credential(*access, *webhook.upstream.tls);
   }
   return webhook;
 }

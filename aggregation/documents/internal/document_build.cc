@@ -39,6 +39,23 @@ std::string written(const std::string& type, const Json& document) {
   return type == kYaml ? krm::to_yaml(document) : document.dump() + "\n";
 }
 
+/// "g" of "/apis/g/v".
+std::string_view group_of(std::string_view path) {
+  constexpr std::string_view kApis = "/apis/";
+  path.remove_prefix(path.starts_with(kApis) ? kApis.size() : path.size());
+  return path.substr(0, path.find('/'));
+}
+
+/// Whether a list of groups, versions or resources has an entry; others have.
+bool has_entries(const Json& document) {
+  for (const std::string_view list : {"groups", "versions", "resources"}) {
+    if (const Json* entries = document.find(list)) {
+      return entries->size() > 0;
+    }
+  }
+  return true;
+}
+
 std::optional<BuiltDocument> build_discovery(const DocumentRequest& request,
                                              const DocumentParts& parts) {
   std::optional<Json> all;
@@ -56,6 +73,17 @@ std::optional<BuiltDocument> build_discovery(const DocumentRequest& request,
       return std::nullopt;
     }
   }
+  if (parts.exported != nullptr) {
+    Expected<Json> one = Json::parse(parts.exported->bytes.view());
+    if (one) {
+      keep_resources(*one, group_of(request.path), parts.is_exported);
+    }
+    if (one && !all) {
+      all = std::move(*one);
+    } else if (one) {
+      (void)join_discovery(*all, *one, Join::kUnion);
+    }
+  }
   if (parts.local != nullptr) {
     Expected<Json> own = Json::parse(parts.local->bytes.view());
     if (own && !all) {
@@ -67,11 +95,15 @@ std::optional<BuiltDocument> build_discovery(const DocumentRequest& request,
   if (!all) {
     return std::nullopt;
   }
+  BuiltDocument out;
   if (!parts.verbs.empty()) {
     keep_verbs(*all, parts.verbs);
+    drop_versions(*all, parts.empty_versions);
+    if (request.kind == Kind::kDiscovery && !has_entries(*all)) {
+      return out;
+    }
   }
   order_versions(*all);
-  BuiltDocument out;
   out.type = request.type;
   out.body = written(request.type, *all);
   out.etag = content_digest(out.body);
@@ -225,6 +257,10 @@ std::string built_key(const DocumentRequest& request, const DocumentParts& parts
   }
   put("own");
   put(parts.local == nullptr ? "" : parts.local->digest);
+  put(parts.exported == nullptr ? "" : parts.exported->digest);
+  for (const std::string& version : parts.empty_versions) {
+    put(version);
+  }
   return "built:" + content_digest(text);
 }
 

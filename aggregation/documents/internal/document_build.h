@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,14 +21,18 @@ struct DocumentParts {
   std::vector<Part> shards;  ///< by slot: the first has the first word
   /// What the proxy serves itself; it wins over the shards'. Null: nothing.
   KnownDocumentPtr local;
+  /// What one shard alone says of some resources (DocumentRoute::exported). Null: nothing.
+  KnownDocumentPtr exported;
+  std::function<bool(std::string_view group, std::string_view resource)> is_exported;
   Join join = Join::kUnion;
-  std::vector<std::string_view> verbs;  ///< that merged reads serve; empty: all
-  std::string root;                     ///< what links of OpenAPI begin with
+  std::vector<std::string_view> verbs;      ///< that merged reads serve; empty: all
+  std::vector<std::string> empty_versions;  ///< "g/v" in which no resource has one of them
+  std::string root;                         ///< what links of OpenAPI begin with
 };
 
 struct BuiltDocument {
   std::string etag;  ///< without quotes
-  std::string type;
+  std::string type;  ///< "": with these verbs nothing is left that is served
   std::string body;
   std::size_t differences = 0;  ///< OpenAPI documents that the shards have in different forms
 };

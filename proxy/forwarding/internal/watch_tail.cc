@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/web_socket.h"
+#include "krm/request_info.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -118,6 +119,12 @@ class Walk {
 };
 
 }  // namespace
+
+bool WatchTail::allows_bookmarks(std::string_view target) {
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  const krm::Query query(target.substr(std::min(mark + 1, target.size())));
+  return krm::asks_for_watch(query.get("allowWatchBookmarks"));  // read as every flag
+}
 
 WatchTail::Form WatchTail::form_of(const http::HeaderList& response_headers) noexcept {
   const std::string_view type = response_headers.get("content-type");

@@ -22,6 +22,8 @@ class WatchTail {
     kWebSocket,        ///< frames of a server (RFC 6455)
   };
   [[nodiscard]] static Form form_of(const http::HeaderList& response_headers) noexcept;
+  /// Whether the client asks for them.
+  [[nodiscard]] static bool allows_bookmarks(std::string_view target);
 
   /// @param bookmarks the client allows them.
   WatchTail(Form form, bool bookmarks) noexcept

@@ -1,0 +1,399 @@
+#include "server/internal/exec_plugin.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "http/wire.h"
+#include "krm/json.h"
+#include "krm/strict_time.h"
+
+extern char** environ;
+
+namespace kintsugi::server {
+namespace {
+
+using krm::Json;
+
+constexpr std::int64_t kPatience = 60;  // of a plug-in [s]
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
+constexpr std::int64_t kMargin = 30, kRetry = 10, kFailed = 2;  // [s]
+
+enum class Way : std::uint8_t { kHere, kHelper, kNone };
+std::atomic<Way> way{Way::kHere};
+int helper_fd = -1;
+std::mutex helper_mutex;  // one question at a time
+
+struct Known {
+  ExecPlugin plugin;
+  ExecCredential says;
+  std::int64_t asked = 0, next = 0;  // [unix seconds]; next: after a failure
+};
+struct Failure {
+  std::string text;
+  std::int64_t until = 0;  // [unix seconds]
+};
+std::map<std::string, Failure>& failures() {
+  static std::map<std::string, Failure> all;
+  return all;
+}
+std::mutex known_mutex;  // of both
+std::map<std::string, Known>& known() {
+  static std::map<std::string, Known> all;
+  return all;
+}
+
+std::string monologue(const ExecPlugin& plugin) {
+  Json info = Json::object({{"apiVersion", plugin.api_version},
+                            {"kind", "ExecCredential"},
+                            {"spec", Json::object({{"interactive", false}})}});
+  if (!plugin.cluster.empty()) {
+    if (auto cluster = Json::parse(plugin.cluster)) {
+      info.make({"spec", "cluster"}) = std::move(*cluster);
+    }
+  }
+  return info.dump();
+}
+
+/// The question as the helper gets it.
+std::string question_of(const ExecPlugin& plugin) {
+  Json words = Json::array();
+  words.push_back(plugin.command);
+  for (const std::string& argument : plugin.arguments) {
+    words.push_back(argument);
+  }
+  Json environment = Json::array();
+  for (const auto& [name, value] : plugin.environment) {
+    environment.push_back(name + "=" + value);
+  }
+  environment.push_back("KUBERNETES_EXEC_INFO=" + monologue(plugin));
+  return Json::object({{"words", std::move(words)}, {"environment", std::move(environment)}})
+      .dump();
+}
+
+/// Reads what the program prints; nothing after its time or beyond the bound.
+bool read_output(int fd, std::string& text) {
+  const std::int64_t end = unix_seconds() + kPatience;
+  for (;;) {
+    pollfd ready{fd, POLLIN, 0};
+    const std::int64_t left = end - unix_seconds();
+    if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left * 1000)) == 0) {
+      return false;
+    }
+    char bytes[4096];
+    const ssize_t got = ::read(fd, bytes, sizeof bytes);
+    if (got == 0) {
+      return true;
+    }
+    if (got < 0 && errno != EINTR) {
+      return false;
+    }
+    text.append(bytes, got > 0 ? static_cast<std::size_t>(got) : 0);
+    if (text.size() > kMaxOutput) {
+      return false;
+    }
+  }
+}
+
+/// In the child, which has only these.
+[[noreturn]] void become(const std::vector<std::string>& words,
+                         const std::vector<std::string>& environment, int out) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    std::signal(number, SIG_DFL);
+  }
+  std::vector<char*> arguments, variables;
+  for (const std::string& word : words) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  for (const std::string& variable : environment) {  // the first one of a name counts
+    variables.push_back(const_cast<char*>(variable.c_str()));
+  }
+  for (char** one = environ; *one != nullptr; ++one) {
+    variables.push_back(*one);
+  }
+  variables.push_back(nullptr);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, 0);
+  ::dup2(out, 1);
+  ::close_range(3, ~0U, 0);
+  ::execvpe(arguments.front(), arguments.data(), variables.data());
+  ::_exit(127);
+}
+
+/// "+" and what the program printed, or "-" and what went wrong.
+std::string run_program(const std::string& question) {
+  const auto asked = Json::parse(question);
+  std::vector<std::string> words, environment;
+  for (const Json& word : asked->find("words")->items()) {
+    words.emplace_back(word.as_string());
+  }
+  for (const Json& variable : asked->find("environment")->items()) {
+    environment.emplace_back(variable.as_string());
+  }
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return std::string("-") + std::strerror(errno);
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    become(words, environment, ends[1]);
+  }
+  ::close(ends[1]);
+  std::string text = "+";
+  const bool whole = child > 0 && read_output(ends[0], text);
+  ::close(ends[0]);
+  if (child < 0) {
+    return std::string("-") + std::strerror(errno);
+  }
+  if (!whole) {
+    ::kill(child, SIGKILL);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!whole) {
+    return "-it did not end within 60 s, or printed more than 1 MiB";
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return WIFEXITED(status) && WEXITSTATUS(status) == 127
+               ? "-there is no such program"
+               : "-it ended with status " + std::to_string(WEXITSTATUS(status));
+  }
+  return text;
+}
+
+bool send_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR) {
+      return false;
+    }
+    bytes.remove_prefix(sent > 0 ? static_cast<std::size_t>(sent) : 0);
+  }
+  return true;
+}
+
+bool receive_all(int fd, char* to, std::size_t size) {
+  while (size > 0) {
+    const ssize_t got = ::recv(fd, to, size, 0);
+    if (got == 0 || (got < 0 && errno != EINTR)) {
+      return false;
+    }
+    to += got > 0 ? got : 0;
+    size -= got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  return true;
+}
+
+/// A length, four bytes of this machine, and the text.
+bool send_text(int fd, const std::string& text) {
+  const auto size = static_cast<std::uint32_t>(text.size());
+  return send_all(fd, {reinterpret_cast<const char*>(&size), sizeof size}) && send_all(fd, text);
+}
+bool receive_text(int fd, std::string& text) {
+  std::uint32_t size = 0;
+  if (!receive_all(fd, reinterpret_cast<char*>(&size), sizeof size) || size > 2 * kMaxOutput) {
+    return false;
+  }
+  text.resize(size);
+  return receive_all(fd, text.data(), size);
+}
+
+[[noreturn]] void serve_as_helper(int fd) {
+  ::prctl(PR_SET_NAME, "kin-exec");
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    std::signal(number, SIG_IGN);  // it ends when nobody asks any more
+  }
+  std::string question;
+  while (receive_text(fd, question)) {
+    if (!send_text(fd, run_program(question))) {
+      break;
+    }
+  }
+  ::_exit(0);
+}
+
+std::string ask_helper(const std::string& question) {
+  const std::lock_guard<std::mutex> lock(helper_mutex);
+  std::string answer;
+  if (!send_text(helper_fd, question) || !receive_text(helper_fd, answer)) {
+    return "-the helper that runs it is gone";
+  }
+  return answer;
+}
+
+/// Runs it. @error kConfig
+Expected<ExecCredential> ask(const ExecPlugin& plugin) {
+  if (way == Way::kNone) {
+    return fail(Errc::kConfig, "exec: \"" + plugin.command +
+                                   "\": no kubeconfig had one at the start, which makes who runs "
+                                   "it: needs a restart");
+  }
+  const std::string question = question_of(plugin);
+  const std::string answer = way == Way::kHelper ? ask_helper(question) : run_program(question);
+  Expected<ExecCredential> says =
+      answer.starts_with('+')
+          ? read_exec_credential(answer.substr(1), plugin.api_version)
+          : Expected<ExecCredential>(
+                fail(Errc::kConfig, answer.substr(std::min<std::size_t>(1, answer.size()))));
+  if (!says) {
+    return fail(Errc::kConfig,
+                "exec: \"" + plugin.command + "\": " + std::string(says.error().message()));
+  }
+  return says;
+}
+
+/// When it is asked for again: before it ends, by half a minute or a fifth of what was left of it.
+std::int64_t renewal_of(const Known& one) {
+  if (one.says.ends == 0) {
+    return 0;
+  }
+  const std::int64_t life = std::max<std::int64_t>(one.says.ends - one.asked, 0);
+  return std::max(one.says.ends - std::min(kMargin, life / 5), one.next);
+}
+
+bool is_due(const Known& one, bool all, std::int64_t now) {
+  const std::int64_t at = renewal_of(one);
+  return (at != 0 && now >= at) || (all && now >= std::max(one.asked, one.next) + kRetry);
+}
+
+}  // namespace
+
+Expected<void> start_exec_helper() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return fail(Errc::kIo, std::string("exec: ") + std::strerror(errno));
+  }
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return fail(Errc::kIo, std::string("exec: ") + std::strerror(errno));
+  }
+  if (child == 0) {
+    ::close(ends[0]);
+    serve_as_helper(ends[1]);
+  }
+  ::close(ends[1]);
+  helper_fd = ends[0];
+  way = Way::kHelper;
+  return {};
+}
+
+void stop_exec_helper() noexcept {
+  if (helper_fd >= 0) {
+    ::shutdown(helper_fd, SHUT_RDWR);
+  }
+}
+
+void refuse_exec_plugins() noexcept { way = Way::kNone; }
+
+Expected<ExecCredential> ask_exec_plugin(const ExecPlugin& plugin) {
+  const std::string key = question_of(plugin);
+  const std::int64_t now = unix_seconds();
+  {
+    const std::lock_guard<std::mutex> lock(known_mutex);
+    const auto found = known().find(key);
+    if (found != known().end()) {
+      return found->second.says;  // renew_exec_credentials() keeps it new
+    }
+    const auto failed = failures().find(key);
+    if (failed != failures().end() && now < failed->second.until) {
+      return fail(Errc::kConfig, failed->second.text);
+    }
+  }
+  auto says = ask(plugin);
+  const std::lock_guard<std::mutex> lock(known_mutex);
+  if (says) {
+    known()[key] = {plugin, *says, now, 0};
+    failures().erase(key);
+  } else {  // whoever asks next for the same reason need not wait as long
+    failures()[key] = {std::string(says.error().message()), unix_seconds() + kFailed};
+  }
+  return says;
+}
+
+bool exec_renewal_is_due(bool all) {
+  const std::int64_t now = unix_seconds();
+  const std::lock_guard<std::mutex> lock(known_mutex);
+  return std::any_of(known().begin(), known().end(),
+                     [&](const auto& one) { return is_due(one.second, all, now); });
+}
+
+bool renew_exec_credentials(bool all) {
+  const std::int64_t now = unix_seconds();
+  std::map<std::string, Known> due;
+  {
+    const std::lock_guard<std::mutex> lock(known_mutex);
+    for (const auto& [key, one] : known()) {
+      if (is_due(one, all, now)) {
+        due.emplace(key, one);
+      }
+    }
+  }
+  bool changed = false;
+  for (const auto& [key, one] : due) {
+    auto says = ask(one.plugin);
+    const std::lock_guard<std::mutex> lock(known_mutex);
+    Known& kept = known()[key];
+    if (!says) {
+      kept.next = now + kRetry;
+      log_warn("a credential cannot be renewed", {{"error", says.error().message()}});
+      continue;
+    }
+    changed = changed || says->token != kept.says.token ||
+              says->certificate_pem != kept.says.certificate_pem;
+    kept = {one.plugin, std::move(*says), unix_seconds(), 0};
+  }
+  return changed;
+}
+
+Expected<ExecCredential> read_exec_credential(const std::string& text,
+                                              const std::string& api_version) {
+  const auto answer = Json::parse(text);
+  if (!answer || !answer->is_object()) {
+    return fail(Errc::kConfig, "what it prints is no JSON object");
+  }
+  if (answer->text({"kind"}) != "ExecCredential" || answer->text({"apiVersion"}) != api_version) {
+    return fail(Errc::kConfig, "it prints no ExecCredential of " + api_version);
+  }
+  ExecCredential out;
+  out.token = answer->text({"status", "token"});
+  out.certificate_pem = answer->text({"status", "clientCertificateData"});
+  out.key_pem = answer->text({"status", "clientKeyData"});
+  if (out.certificate_pem.empty() != out.key_pem.empty()) {
+    return fail(Errc::kConfig, "it gives half a pair of clientCertificateData and clientKeyData");
+  }
+  if (out.token.empty() && out.certificate_pem.empty()) {
+    return fail(Errc::kConfig, "it gives neither a token nor a client certificate");
+  }
+  if (!http::is_field_value(out.token)) {
+    return fail(Errc::kConfig, "its token has characters that no header can have");
+  }
+  if (const std::string_view end = answer->text({"status", "expirationTimestamp"}); !end.empty()) {
+    const auto when = krm::parse_rfc3339(end);
+    if (!when) {
+      return fail(Errc::kConfig, "its expirationTimestamp is no time");
+    }
+    out.ends = when->seconds;
+  }
+  return out;
+}
+
+}  // namespace kintsugi::server
