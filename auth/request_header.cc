@@ -1,7 +1,7 @@
 #include "auth/request_header.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "base/strings.h"
@@ -38,9 +38,41 @@ bool is_identity_header(std::string_view name, const RequestHeaderConfig& config
          names_one_of(name, config.uid_headers) || has_prefix_of(name, config.extra_prefixes);
 }
 
-constexpr std::array<std::string_view, 8> kHopByHop = {
-    "connection",          "proxy-connection", "keep-alive",        "proxy-authenticate",
-    "proxy-authorization", "trailer",          "transfer-encoding", "upgrade"};
+/// What tells nearly all other headers apart: a bit for each first letter of a name.
+std::uint32_t letter(std::string_view name) noexcept {
+  return name.empty() ? 0 : 1U << (static_cast<unsigned char>(folded(name.front())) & 31U);
+}
+
+std::uint32_t first_letters(const RequestHeaderConfig& config) noexcept {
+  std::uint32_t letters = 0;
+  for (const auto* names :
+       {&config.user_headers, &config.group_headers, &config.uid_headers, &config.extra_prefixes}) {
+    for (const std::string& name : *names) {
+      letters |= letter(name);
+    }
+  }
+  return letters;
+}
+
+/// Of a connection, not of a request; the size tells most names apart.
+bool is_of_connection(std::string_view name) noexcept {
+  switch (name.size()) {
+    case 7:
+      return name == "trailer" || name == "upgrade";
+    case 10:
+      return name == "connection" || name == "keep-alive";
+    case 16:
+      return name == "proxy-connection";
+    case 17:
+      return name == "transfer-encoding";
+    case 18:
+      return name == "proxy-authenticate";
+    case 19:
+      return name == "proxy-authorization";
+    default:
+      return false;
+  }
+}
 
 bool is_header_value(std::string_view text) noexcept {
   return std::none_of(text.begin(), text.end(), [](char c) {
@@ -115,8 +147,11 @@ std::optional<UserInfo> read_identity_headers(const http::HeaderList& headers,
 
 std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeaderConfig& config) {
   static const RequestHeaderConfig kDefault;
+  static const std::uint32_t kDefaultLetters = first_letters(kDefault);
+  const std::uint32_t letters = first_letters(config) | kDefaultLetters;
   const std::size_t stripped = headers.remove_if([&](const http::HeaderView& field) {
-    return is_identity_header(field.name, config) || is_identity_header(field.name, kDefault);
+    return (letter(field.name) & letters) != 0 &&
+           (is_identity_header(field.name, config) || is_identity_header(field.name, kDefault));
   });
 
   std::vector<std::string_view> nominating;  // stay where they are while fields are removed
@@ -129,7 +164,7 @@ std::size_t strip_identity_headers(http::HeaderList& headers, const RequestHeade
     if (field.name == "te") {
       return !equals_ignore_case(trim(field.value), "trailers");
     }
-    return std::find(kHopByHop.begin(), kHopByHop.end(), field.name) != kHopByHop.end() ||
+    return is_of_connection(field.name) ||
            std::any_of(nominating.begin(), nominating.end(), [&](std::string_view list) {
              return http::list_contains(list, field.name);
            });

@@ -98,6 +98,25 @@ TEST(IdentityHeaders, WhenNamesAreCustom_DefaultNamesAreStrippedToo_FP055) {
   EXPECT_EQ(headers.get("x-more-k"), "v");
 }
 
+TEST(IdentityHeaders, WhenCustomNamesBeginWithAnyLetter_TheyAreStrippedAndNothingElse_FP055) {
+  for (char first = 'A'; first <= 'Z'; ++first) {
+    RequestHeaderConfig config;
+    config.user_headers = {first + std::string("-Who"), ""};
+    config.group_headers = {};
+    config.uid_headers = {};
+    config.extra_prefixes = {"", first + std::string("_More-")};
+    for (const char other : {first, static_cast<char>(first + 'a' - 'A')}) {
+      HeaderList headers = headers_of({{"X-Remote_User", "evil"}, {"accept", "a/b"}});
+      headers.add(other + std::string("_who"), "evil");
+      headers.add(other + std::string("-more-a"), "evil");
+      headers.add(other + std::string("-whole"), "good");
+      EXPECT_EQ(strip_identity_headers(headers, config), 3U) << first;
+      ASSERT_EQ(headers.size(), 2U) << first;
+      EXPECT_EQ(headers[1].value, "good");
+    }
+  }
+}
+
 TEST(IdentityHeaders, WhenUnauthenticated_AllAreGoneAndAuthorizationStays_FP056_FP080) {
   HeaderList headers = headers_of({{"X-Remote-User", "a"},
                                    {"X-Remote-Group", "b"},

@@ -24,14 +24,17 @@ void recycled_free(void* block) noexcept { std::free(block); }
 
 namespace {
 
-constexpr std::size_t kSmall = 1'032;  // what malloc gives to the largest request of 1,024
+// What malloc gives to the largest requests of these lists: in steps of 16 up to kSmall, then of
+// kStep. All end in 8, as malloc's blocks do.
+constexpr std::size_t kSmall = 1'032, kMedium = 4'104, kStep = 256;
+constexpr std::size_t kSmallLists = kSmall / 16 + 1;
 constexpr std::size_t kRecordLeast = 16 * 1'024;  // a TLS record and what is around it
 constexpr std::size_t kRecord = 17 * 1'024;
-constexpr std::size_t kRecordList = kSmall / 16 + 1;
+constexpr std::size_t kRecordList = kSmallLists + (kMedium - kSmall) / kStep;
 constexpr std::size_t kLists = kRecordList + 1;
-constexpr std::size_t kKept = 256 * 1'024;
+constexpr std::size_t kKept = 1'024 * 1'024;
 constexpr std::uint32_t kMostRecords = 4;
-constexpr std::uint32_t kMost = 32;
+constexpr std::uint32_t kMost = 512;  // as many requests as one turn may begin or end
 
 // What a waiting block begins with. malloc's blocks have 24, 40, 56, … bytes: room for it in each.
 struct Block {
@@ -46,23 +49,29 @@ struct List {
 
 // Never destroyed: what else ends with the thread still frees.
 struct Lists {
-  std::array<List, kLists> lists;  // by (bytes of the block) / 16
+  std::array<List, kLists> lists;
   std::size_t kept = 0;
-  bool armed = false;  // they are given back when the thread ends
-  bool over = false;   // it ends: nothing is kept any more
+  std::size_t next_emptied = 0;  // list
+  bool armed = false;            // they are given back when the thread ends
+  bool over = false;             // it ends: nothing is kept any more
 };
 thread_local constinit Lists t_lists{};
+
+void give_back(List& list) noexcept {
+  while (list.first != nullptr) {
+    Block* block = list.first;
+    list.first = block->next;
+    std::free(block);
+  }
+  list.count = 0;
+}
 
 struct GiveBack {
   void arm() noexcept { t_lists.armed = true; }
   ~GiveBack() {
     t_lists.over = true;
     for (List& list : t_lists.lists) {
-      while (list.first != nullptr) {
-        Block* block = list.first;
-        list.first = block->next;
-        std::free(block);
-      }
+      give_back(list);
     }
   }
 };
@@ -81,27 +90,75 @@ bool waits(const List& list, const Block* block) noexcept {
   return false;
 }
 
+/// Bytes of each block of a list, as far as they are counted.
+constexpr std::size_t room_of(std::size_t list) noexcept {
+  return list == kRecordList   ? kRecord
+         : list >= kSmallLists ? kSmall + (list - kSmallLists + 1) * kStep
+                               : list * 16 + 8;
+}
+
+/// The list whose blocks have at least so many bytes; kLists: none.
+constexpr std::size_t list_for(std::size_t size) noexcept {
+  if (size <= kSmall) {
+    return size <= 24 ? 1 : (size + 7) / 16;
+  }
+  if (size <= kMedium) {
+    return kSmallLists + (size - kSmall - 1) / kStep;
+  }
+  return size >= kRecordLeast && size <= kRecord ? kRecordList : kLists;
+}
+
+/// The list for a block of so many bytes; kLists: none.
+constexpr std::size_t list_of(std::size_t usable) noexcept {
+  if (usable < kSmall + kStep) {
+    return std::min((usable - 8) / 16, kSmallLists - 1);
+  }
+  if (usable < kMedium + kStep) {
+    return kSmallLists + (usable - kSmall) / kStep - 1;
+  }
+  return usable >= kRecord && usable < kRecord + 32 ? kRecordList : kLists;
+}
+
+static_assert([] {
+  for (std::size_t size = 0; size <= kMedium + kStep; ++size) {
+    const std::size_t list = list_for(size);
+    if (list != kLists && (room_of(list) < size || list_of(room_of(list)) != list)) {
+      return false;
+    }
+    if (list_of(size) != kLists && size >= 24 && room_of(list_of(size)) > size) {
+      return false;
+    }
+  }
+  return list_of(kRecord + 8) == kRecordList;
+}());
+
+/// Sizes that nobody asks for any more must not keep the room of others: one list after another is
+/// given back until there is room.
+void make_room(std::size_t bytes) noexcept {
+  while (t_lists.kept + bytes > kKept) {
+    const std::size_t index = t_lists.next_emptied;
+    t_lists.next_emptied = (index + 1) % kLists;
+    List& list = t_lists.lists[index];
+    t_lists.kept -= list.count * room_of(index);
+    give_back(list);
+  }
+}
+
 }  // namespace
 
 void* recycled_malloc(std::size_t size) noexcept {
-  std::size_t index = 0;
-  if (size <= kSmall) {
-    index = size <= 24 ? 1 : (size + 7) / 16;
-    size = index * 16 + 8;
-  } else if (size >= kRecordLeast && size <= kRecord) {
-    index = kRecordList;
-    size = kRecord;
-  } else {
+  const std::size_t index = list_for(size);
+  if (index == kLists) {
     return std::malloc(size);
   }
   List& list = t_lists.lists[index];
   Block* block = list.first;
   if (block == nullptr) {
-    return std::malloc(size);
+    return std::malloc(room_of(index));
   }
   list.first = block->next;
   --list.count;
-  t_lists.kept -= size;
+  t_lists.kept -= room_of(index);
   block->mark = 0;
   return block;
 }
@@ -110,24 +167,21 @@ void recycled_free(void* memory) noexcept {
   if (memory == nullptr) {
     return;
   }
-  const std::size_t size = malloc_usable_size(memory);
-  std::size_t index = 0;
-  if (size <= kSmall) {
-    index = size / 16;
-  } else if (size >= kRecord && size < kRecord + 32) {
-    index = kRecordList;
-  } else {
+  const std::size_t index = list_of(malloc_usable_size(memory));
+  if (index == kLists) {
     return std::free(memory);
   }
   List& list = t_lists.lists[index];
-  const std::size_t room = index == kRecordList ? kRecord : size;
   auto* block = static_cast<Block*>(memory);
   if (block->mark == mark_of(block) && waits(list, block)) {
     std::abort();
   }
-  if (list.count >= (index == kRecordList ? kMostRecords : kMost) || t_lists.kept + room > kKept ||
-      t_lists.over) {
+  if (list.count >= (index == kRecordList ? kMostRecords : kMost) || t_lists.over) {
     return std::free(memory);
+  }
+  const std::size_t room = room_of(index);
+  if (t_lists.kept + room > kKept) {
+    make_room(room);
   }
   if (!t_lists.armed) {
     t_give_back.arm();  // its destructor runs when the thread ends

@@ -5,12 +5,12 @@
 namespace kintsugi {
 
 /// Memory that comes and goes with each request: what nghttp2 and OpenSSL allocate beneath a
-/// connection, and the chunks of send queues. A freed block waits in a list of the thread that
-/// freed it, so that the next one of its size costs a dozen instructions; malloc would join and
-/// split its chunks again for each record of 16 KiB.
-/// Limits: lists are kept for sizes up to 1,032 bytes, in steps of 16, and for 16 to 17 KiB; they
-/// hold at most 32 and 4 blocks each, 256 KiB in all per thread. Everything else is malloc's, and
-/// so is all of it under a sanitizer, which then sees each block.
+/// connection, the chunks of send queues, the program's own objects. A freed block waits in a list
+/// of the thread that freed it, so that the next one of its size costs a dozen instructions; malloc
+/// would join and split its chunks again for each record of 16 KiB.
+/// Limits: lists are kept for sizes up to 4,104 bytes and for 16 to 17 KiB, of at most 512 and 4
+/// blocks, 1 MiB in all per thread: beyond that, one after another is given back. Everything else
+/// is malloc's, and so is all of it under a sanitizer, which then sees each block.
 /// Errors: null when there is no memory, as malloc. A block that is freed while it waits ends the
 /// process. Threads: any; a block may be freed by another thread than the one that took it.
 /// Lifetime: the lists are given back when their thread ends.

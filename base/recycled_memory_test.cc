@@ -10,8 +10,9 @@
 namespace kintsugi {
 namespace {
 
-constexpr std::size_t kSizes[] = {0,     1,     15,     16,     17,     1'008,  1'023,  1'024,
-                                  1'025, 4'096, 16'383, 16'384, 16'576, 17'408, 17'409, 100'000};
+constexpr std::size_t kSizes[] = {0,      1,      15,     16,     17,     1'008,  1'023,
+                                  1'024,  1'032,  1'033,  1'288,  1'289,  4'104,  4'105,
+                                  16'383, 16'384, 16'576, 17'408, 17'409, 100'000};
 
 TEST(RecycledMemory, HoldsWhatIsWrittenAtEachSize) {
   for (int round = 0; round < 3; ++round) {
@@ -71,12 +72,29 @@ TEST(RecycledMemory, ABlockMayBeFreedByAnotherThread) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(RecycledMemory, ABlockComesBack) {
-  for (const std::size_t size : {std::size_t{40}, std::size_t{16'600}}) {
+  for (const std::size_t size : {std::size_t{40}, std::size_t{1'100}, std::size_t{16'600}}) {
     void* block = recycled_malloc(size);
     recycled_free(block);
     void* next = recycled_malloc(size);
     EXPECT_EQ(next, block);
     recycled_free(next);
+  }
+}
+
+TEST(RecycledMemory, SizesThatNobodyAsksForAnyMoreLeaveRoom) {
+  constexpr std::size_t kMany = 400;
+  for (std::size_t size = 100; size <= 4'000;
+       size += 100) {  // together more than all lists may keep
+    std::vector<void*> blocks(kMany);
+    for (void*& block : blocks) {
+      block = recycled_malloc(size);
+    }
+    for (void* block : blocks) {
+      recycled_free(block);
+    }
+    void* last = blocks.back();
+    EXPECT_EQ(recycled_malloc(size), last) << size;
+    recycled_free(last);
   }
 }
 

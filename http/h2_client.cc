@@ -49,18 +49,19 @@ class H2Client final : public H2SessionOf<ClientSession> {
                                       session_, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) != 1) {
       return fail(Errc::kNotProcessed, "the peer does not support extended CONNECT");
     }
-    const bool tunnel = !head.protocol.empty() || head.method == "CONNECT";
+    const std::string_view method = head.method;
+    const bool tunnel = !head.protocol.empty() || method == "CONNECT";
     NameValues fields;
-    fields.add(":method", head.protocol.empty() ? std::string_view(head.method) : "CONNECT");
+    fields.add_literal(":method", head.protocol.empty() ? method : "CONNECT");
     if (!head.protocol.empty()) {
-      fields.add(":protocol", head.protocol);
+      fields.add_literal(":protocol", head.protocol);
     }
-    if (head.method != "CONNECT" || !head.protocol.empty()) {
-      fields.add(":scheme", head.scheme.empty() ? std::string_view("https") : head.scheme);
-      fields.add(":path", head.target);
+    if (method != "CONNECT" || !head.protocol.empty()) {
+      fields.add_literal(":scheme", head.scheme.empty() ? std::string_view("https") : head.scheme);
+      fields.add_literal(":path", head.target);
     }
     if (!head.authority.empty()) {
-      fields.add(":authority", head.authority);
+      fields.add_literal(":authority", head.authority);
     }
     fields.add_fields(head.headers);
     auto stream = std::make_unique<H2ClientStream>(*this);

@@ -64,29 +64,31 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
 
  protected:
   void on_block_begin() noexcept override {
-    head_ = RequestHead();
+    head_ = std::make_unique<RequestHead>();
     in_block_ = true;
   }
   void on_pseudo(std::string_view name, std::string_view value) noexcept override {
-    if (oversized_) {
+    if (oversized_ || head_ == nullptr) {
       return;
     }
     if (name == ":method") {
-      head_.method = value;
+      head_->method = value;
     } else if (name == ":path") {
-      head_.target = value;
+      head_->target = value;
     } else if (name == ":scheme") {
-      head_.scheme = value;
+      head_->scheme = value;
     } else if (name == ":authority") {
-      head_.authority = value;
+      head_->authority = value;
     } else if (name == ":protocol") {
-      head_.protocol = value;
+      head_->protocol = value;
     }
   }
   void on_block_end(std::int32_t id, H2Stream* stream, bool first, bool end) noexcept override {
     in_block_ = false;
     if (first) {
-      open(id, end);
+      if (head_ != nullptr) {
+        open(id, end);
+      }
       return;
     }
     if (requests_wait_) {
@@ -136,8 +138,8 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
     ++requests_;
     watch_.on_request(id);
     const std::string_view host = fields_.get("host");
-    if (host.data() != nullptr && !head_.authority.empty() &&
-        !equals_ignore_case(host, head_.authority)) {
+    if (host.data() != nullptr && !head_->authority.empty() &&
+        !equals_ignore_case(host, head_->authority)) {
       watch_.glitch(Abuse::kAuthority);
       (void)nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_PROTOCOL_ERROR);
       return;
@@ -145,22 +147,23 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
     auto* stream = new H2ServerStream(*this, *this);
     stream->id = id;
     stream->remote_ended = end;
-    stream->no_body = head_.method == "HEAD";
-    stream->tunnel = head_.method == "CONNECT";
+    const std::string_view method = head_->method;
+    stream->no_body = method == "HEAD";
+    stream->tunnel = method == "CONNECT";
     link(*stream);
     (void)nghttp2_session_set_stream_user_data(session_, id, static_cast<H2Stream*>(stream));
     if (oversized_) {
       refuse(*stream, 431, "request header fields are too large", Abuse::kHead);
       return;
     }
-    if (head_.method == "CONNECT" && head_.protocol.empty()) {
+    if (method == "CONNECT" && head_->protocol.empty()) {
       refuse(*stream, 405, "CONNECT is not supported", Abuse::kAuthority);
       return;
     }
-    if (head_.authority.empty()) {
-      head_.authority = fields_.get("host");
+    if (head_->authority.empty()) {
+      head_->authority = fields_.get("host");
     }
-    if (!is_authority(head_.authority)) {
+    if (!is_authority(head_->authority)) {
       refuse(*stream, 400, "malformed authority", Abuse::kAuthority);
       return;
     }
@@ -169,9 +172,9 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
       (void)nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, id,
                                                   static_cast<std::int32_t>(limits_.stream_window));
     }
-    head_.headers = fields_;  // copied to size; the scratch list keeps its room
-    head_.version = 2;
-    head_.end_stream = end && head_.protocol.empty();
+    head_->headers = fields_;  // copied to size; the scratch list keeps its room
+    head_->version = 2;
+    head_->end_stream = end && head_->protocol.empty();
     waiting_.push_back({stream, std::move(head_)});
     requests_wait_ = true;
     waiting_bytes_ += block_size_;
@@ -191,7 +194,7 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
         return;
       }
       if (!one.stream->closed) {
-        one.stream->owned = handler_.on_request(std::move(one.head), *one.stream);
+        one.stream->owned = handler_.on_request(std::move(*one.head), *one.stream);
         one.stream->handler = one.stream->owned.get();
       }
     }
@@ -209,13 +212,13 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
 
   struct Waiting {
     H2ServerStream* stream;
-    RequestHead head;
+    std::unique_ptr<RequestHead> head;
   };
 
   Handler& handler_;
   const PeerInfo& peer_;
-  RequestHead head_;
-  std::vector<Waiting> waiting_;  // empty but while bytes are received
+  std::unique_ptr<RequestHead> head_;  // of the block that is being received
+  std::vector<Waiting> waiting_;       // empty but while bytes are received
   std::size_t waiting_bytes_ = 0;
   std::uint64_t requests_ = 0;
   bool in_block_ = false;
@@ -254,10 +257,10 @@ void H2ServerStream::send_head(int status, const HeaderList& headers, bool end) 
                           static_cast<char>('0' + status / 10 % 10),
                           static_cast<char>('0' + status % 10)};
   NameValues fields;
-  fields.add(":status", std::string_view(digits, sizeof digits));
+  fields.add_literal(":status", std::string_view(digits, sizeof digits));
   fields.add_fields(headers);
   if (server_.sends_date() && !headers.contains("date")) {
-    fields.add("date", http_date());
+    fields.add_literal("date", http_date());
   }
   const nghttp2_data_provider provider = body_provider();
   const bool head_only = ended && queue.empty() && trailers == nullptr;

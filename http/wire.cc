@@ -53,10 +53,17 @@ constexpr std::size_t kMaxHost = 253;
 
 /// 1 to 65535, without a sign and leading zeros.
 bool is_port(std::string_view text) noexcept {
-  const bool digits =
-      !text.empty() && text.size() <= 5 &&
-      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return digits && text.front() != '0' && parse_decimal<std::uint32_t>(text).value_or(0) <= 65'535;
+  if (text.empty() || text.size() > 5 || text.front() == '0') {
+    return false;
+  }
+  std::uint32_t number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') {
+      return false;
+    }
+    number = number * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return number <= 65'535;
 }
 
 bool is_ipv6(std::string_view text) noexcept {

@@ -8,6 +8,7 @@
 #include "base/reading_counts.h"
 #include "base/strings.h"
 #include "krm/go_text.h"
+#include "krm/internal/path_bytes.h"
 #include "krm/internal/path_shape.h"
 #include "krm/internal/target_parts.h"
 #include "krm/status.h"
@@ -252,21 +253,6 @@ struct Scan {
   }
 };
 
-enum class Byte : std::uint8_t { kPlain, kDot, kEscape, kBackslash, kBad };
-
-constexpr std::array<Byte, 256> kBytes = [] {
-  std::array<Byte, 256> out{};
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = i <= 0x20 || i >= 0x7F || i == '#' ? Byte::kBad : Byte::kPlain;
-  }
-  out['.'] = Byte::kDot;
-  out['%'] = Byte::kEscape;
-  out['\\'] = Byte::kBackslash;
-  return out;
-}();
-
-Byte byte_of(char c) noexcept { return kBytes[static_cast<unsigned char>(c)]; }
-
 /// One segment between raw slashes. @param is_cluster  what it hides is for resolution to refuse.
 void scan_segment(std::string_view text, std::size_t begin, std::size_t end, bool is_cluster,
                   Scan& scan) {
@@ -330,7 +316,7 @@ Scan scan_target(std::string_view target, const RequestTarget& out, std::string_
   Scan scan;
   const std::string_view path = target.substr(0, out.info_end);
   const std::size_t front = shard ? 0 : front_of(path, out);
-  for (std::size_t begin = 1; begin <= path.size();) {
+  for (std::size_t begin = is_plain_path(path) ? path.size() + 1 : 1; begin <= path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     const bool is_cluster = !cluster.empty() && path.data() + begin == cluster.data();
     if (end == begin && end != path.size()) {
@@ -347,11 +333,12 @@ Scan scan_target(std::string_view target, const RequestTarget& out, std::string_
     }
     begin = end + 1;
   }
-  for (std::size_t i = out.info_end; i < target.size(); ++i) {
-    if (byte_of(target[i]) == Byte::kBad) {
-      scan.found(Scan::Kind::kByte, i);
-      break;
-    }
+  const std::string_view rest = target.substr(out.info_end);
+  if (const auto* bad =
+          std::find_if(rest.begin(), rest.end(), [](char c) { return byte_of(c) == Byte::kBad; });
+      bad != rest.end()) {
+    scan.found(Scan::Kind::kByte,
+               out.info_end + static_cast<std::size_t>(std::distance(rest.begin(), bad)));
   }
   if (scan.kind == Scan::Kind::kNone && scan.high && !is_text(decoded(path))) {
     scan.found(Scan::Kind::kUtf8, scan.first_high);

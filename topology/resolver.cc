@@ -1,5 +1,8 @@
 #include "topology/resolver.h"
 
+#include <optional>
+#include <utility>
+
 #include "base/reading_counts.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
@@ -76,8 +79,10 @@ struct ByName {
   Resolution otherwise;
 };
 
-ByName cluster_by_name(const Snapshot& snapshot, std::string_view name, const Trace& trace) {
-  ByName result{snapshot.cluster(name), {}};
+/// @param fact  of that name, as the snapshot has it
+ByName known_or_not(const Snapshot& snapshot, std::string_view name,
+                    std::optional<ClusterFact> fact, const Trace& trace) {
+  ByName result{std::move(fact), {}};
   if (result.fact && name == kRootName && !is_at_root(snapshot, *result.fact)) {
     trace.note(name, "reported, but not by the shard of this name");
     const ShardInfo& root = *snapshot.shard(kRootName);
@@ -106,9 +111,14 @@ ByName cluster_by_name(const Snapshot& snapshot, std::string_view name, const Tr
   return result;
 }
 
+ByName cluster_by_name(const Snapshot& snapshot, std::string_view name, const Trace& trace) {
+  return known_or_not(snapshot, name, snapshot.cluster(name), trace);
+}
+
 /// The first segment: a logical cluster, or the path of one without parent.
 ByName first_cluster(const Snapshot& snapshot, std::string_view segment, const Trace& trace) {
-  if (!snapshot.cluster(segment)) {
+  std::optional<ClusterFact> named = snapshot.cluster(segment);
+  if (!named) {
     const auto claimants = snapshot.claimants(segment);
     if (claimants.size() == 1) {
       trace.note(segment, "the kcp.io/path of a logical cluster without parent");
@@ -119,7 +129,7 @@ ByName first_cluster(const Snapshot& snapshot, std::string_view segment, const T
       return {std::nullopt, not_found(NotFoundReason::kPathConflict)};
     }
   }
-  return cluster_by_name(snapshot, segment, trace);
+  return known_or_not(snapshot, segment, std::move(named), trace);
 }
 
 Resolution finish(const Snapshot& snapshot, const ClusterFact& fact, bool unavailable,
@@ -278,6 +288,7 @@ std::string rewrite_home(std::string_view path) {
 
 std::string shard_target(const ShardInfo& shard, std::string_view cluster, std::string_view rest) {
   std::string target;
+  target.reserve(krm::kClustersPrefix.size() + cluster.size() + 1 + rest.size());
   if (!shard.spec.plain) {
     target.append(krm::kClustersPrefix).append(cluster);
     if (rest.substr(0, 1) == "/" && (rest.size() == 1 || rest[1] == '?')) {

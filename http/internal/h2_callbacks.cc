@@ -132,13 +132,15 @@ struct H2Callbacks {
     H2Engine& self = engine(user);
     const bool end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     switch (frame->hd.type) {
-      case NGHTTP2_HEADERS:
+      case NGHTTP2_HEADERS: {
         if (self.server_) {
           self.watch_.on_block(self.block_wire_, self.block_size_);
         }
-        self.on_block_end(frame->hd.stream_id, stream(session, frame->hd.stream_id),
-                          frame->headers.cat == NGHTTP2_HCAT_REQUEST, end);
+        const bool first = frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+        self.on_block_end(frame->hd.stream_id,
+                          first ? nullptr : stream(session, frame->hd.stream_id), first, end);
         break;
+      }
       case NGHTTP2_DATA:
         if (self.server_) {
           self.count_data(frame->data, stream(session, frame->hd.stream_id));

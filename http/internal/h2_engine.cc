@@ -48,8 +48,10 @@ bool is_of_one_request(std::string_view name) noexcept {
 }  // namespace
 
 void NameValues::add(std::string_view name, std::string_view value) noexcept {
-  const std::uint8_t flags =
-      is_of_one_request(name) ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
+  add(name, value, is_of_one_request(name) ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE);
+}
+
+void NameValues::add(std::string_view name, std::string_view value, std::uint8_t flags) noexcept {
   // nghttp2 copies names and values and writes to neither.
   const nghttp2_nv field = {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
                             reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())),

@@ -91,6 +91,10 @@ class H2StreamOf : public Interface, public H2Stream {
 class NameValues {
  public:
   void add(std::string_view name, std::string_view value) noexcept;
+  /// @param name  in lower case, and there for ever: nghttp2 makes no copy of it
+  void add_literal(std::string_view name, std::string_view value) noexcept {
+    add(name, value, NGHTTP2_NV_FLAG_NO_COPY_NAME);
+  }
   /// Everything but pseudo, Host and hop-by-hop fields; `te: trailers` stays.
   void add_fields(const HeaderList& fields) noexcept;
   [[nodiscard]] const nghttp2_nv* data() const noexcept {
@@ -99,6 +103,8 @@ class NameValues {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
+  void add(std::string_view name, std::string_view value, std::uint8_t flags) noexcept;
+
   std::array<nghttp2_nv, 40> few_;
   std::vector<nghttp2_nv> more_;
   std::size_t size_ = 0;

@@ -42,10 +42,10 @@ net::UpstreamClass class_of(std::string_view method, bool watch) {
 struct Pending {
   http::RequestHead head;
   std::string prefix;  // of the shard's base URL, in front of head.target
-  bool bodiless = false;
+  bool bodiless = head.end_stream;
   std::string replay;  // body so far, while it may be sent again
   bool replayable = true;
-  bool body_ended = false;
+  bool body_ended = head.end_stream;
   std::size_t body_bytes = 0;
   std::uint8_t attempts = 0;
   TimePoint first_attempt;
@@ -59,7 +59,8 @@ struct Pending {
   std::size_t unsent = 0;  // bytes that it has kept for its turn
   net::Timer timer;
   std::function<void()> unreachable;
-  explicit Pending(net::Loop& loop) : timer(loop) {}
+  Pending(net::Loop& loop, http::RequestHead&& asked)
+      : head(std::move(asked)), first_attempt(loop.now()), timer(loop) {}
 };
 
 class Forward final : public http::RequestHandler,
@@ -77,24 +78,22 @@ class Forward final : public http::RequestHandler,
         tally_(shared.stats.times, shared.stats.bytes[client.name()], head.method,
                !is_watch && head.protocol.empty(), shared.loop.now()),
         up_side_(*this) {
-    watch_ = head.method == "GET" && is_watch;
-    idempotent_ = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
+    const std::string_view method = head.method;
+    watch_ = method == "GET" && is_watch;
+    idempotent_ = method == "GET" || method == "HEAD" || method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
     web_socket_ = equals_ignore_case(head.protocol, "websocket");
-    pending_ = std::make_unique<Pending>(shared.loop);
-    pending_->bodiless = pending_->body_ended = head.end_stream;
+    pending_ = std::make_unique<Pending>(shared.loop, std::move(head));
     if (!body.empty()) {
       pending_->body_bytes = body.size();
       pending_->replayable = body.size() <= shared.limits.replay_bytes;
       pending_->replay = std::move(body);
       pending_->body_ended = true;
-    } else if (!head.end_stream && !upgrade_) {
-      pending_->awaits = announced(head) <= kUnread;
+    } else if (!pending_->bodiless && !upgrade_) {
+      pending_->awaits = announced(pending_->head) <= kUnread;
       pending_->hold =
           std::make_unique<net::BodyHold>(shared.bodies, static_cast<net::BodyHold::Owner&>(*this));
     }
-    pending_->first_attempt = shared.loop.now();
-    pending_->head = std::move(head);
     pending_->unreachable = std::move(unreachable);
     ++stats().requests;
     ++stats().streams;
@@ -171,7 +170,7 @@ class Forward final : public http::RequestHandler,
   struct UpSide final : http::ResponseHandler {
     explicit UpSide(Forward& o) : owner(o) {}
     void on_head(http::ResponseHead head, bool end) noexcept override {
-      if (!guarded("head of a shard's answer", [&] { owner.up_head(std::move(head), end); })) {
+      if (!guarded("head of a shard's answer", [&] { owner.up_head(head, end); })) {
         owner.down_.reset(Errc::kInternal);
       }
     }
@@ -376,7 +375,7 @@ class Forward final : public http::RequestHandler,
     return true;
   }
 
-  void up_head(http::ResponseHead head, bool end) {
+  void up_head(const http::ResponseHead& head, bool end) {
     if (shards::ShardClient* client = *client_) {
       client->on_success();
       shards::log_answer(client->name(), pending_->head.method, pending_->head.target, head.status,

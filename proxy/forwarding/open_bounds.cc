@@ -1,5 +1,7 @@
 #include "proxy/forwarding/open_bounds.h"
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +16,30 @@ namespace {
 
 using serving::LimitOf;
 using serving::RequestLimiter;
+
+/// Who pays for connections of which nobody is known (net::address_payer): worked out when one asks
+/// for the first time, not for each of its requests. Shape: a fixed table by connection; who finds
+/// another one in his place takes it.
+class StrangerPayers {
+ public:
+  /// Valid until the next call.
+  [[nodiscard]] const std::string& of(const http::PeerInfo& peer) {
+    const auto number = reinterpret_cast<std::uintptr_t>(&peer) / sizeof(http::PeerInfo);
+    Known& known = known_[number % known_.size()];
+    if (known.payer.empty() || known.address != peer.address) {
+      known.payer = net::address_payer(peer.address);
+      known.address = peer.address;
+    }
+    return known.payer;
+  }
+
+ private:
+  struct Known {
+    std::string address, payer;
+  };
+  std::array<Known, 64> known_;
+};
+thread_local StrangerPayers strangers;  // of the thread's loop
 
 /// Calls `charge` with the name of whoever pays, if he is bounded.
 template <class Charge>
@@ -55,11 +81,17 @@ serving::FairSeats::Who who_waits(const ForwardLoop& shared, const http::Request
         who.payer = payer.name;
       }
     }
-  } else {
+  } else if (identity != nullptr && identity->user) {
     payer = payer_of(shared, peer, head.headers);
     who.payer = payer.name;
     who.level =
         payer.known && who.level == serving::Level::kUnknown ? serving::Level::kTenant : who.level;
+  } else if (payer.name = shared.bearers.payer(head.headers, shared.loop.now());
+             !payer.name.empty()) {
+    who.payer = payer.name;
+    who.level = serving::Level::kTenant;
+  } else {
+    who.payer = strangers.of(peer);
   }
   who.cluster = head.target;
   who.cluster = who.cluster.substr(0, who.cluster.find('/', krm::kClustersPrefix.size()));

@@ -55,5 +55,38 @@ TEST(OpenBounds, SE071_WithoutGateways_WhoAuthenticatedTakesTheTurn) {
   EXPECT_EQ(gateway.payer(shared), "user gateway");
 }
 
+TEST(OpenBounds, SE071_AStrangerPaysByHisAddress_AlsoWhereAnotherConnectionHadHisPlace) {
+  net::Loop loop("test");
+  const ForwardLoop shared(loop);
+  http::RequestHead head;
+  head.target = "/clusters/root/api";
+  net::BodyPayer kept;
+  http::PeerInfo peer;
+  for (const char* address : {"", "192.0.2.7", "192.0.2.8", "2001:db8:1:200::1", "192.0.2.7"}) {
+    peer.address = address;  // as a connection does that comes after another one
+    for (int again = 0; again < 2; ++again) {
+      const serving::FairSeats::Who who = who_waits(shared, head, peer, kept);
+      EXPECT_EQ(who.payer, net::address_payer(address));
+      EXPECT_EQ(who.level, serving::Level::kUnknown);
+    }
+  }
+}
+
+TEST(OpenBounds, SE071_ABearerThatAShardHasAcceptedPaysForItself) {
+  net::Loop loop("test");
+  ForwardLoop shared(loop);
+  http::RequestHead head;
+  head.target = "/clusters/root/api";
+  head.headers.add("authorization", "Bearer good");
+  http::PeerInfo peer;
+  peer.address = "192.0.2.7";
+  net::BodyPayer kept;
+  EXPECT_EQ(who_waits(shared, head, peer, kept).payer, "address 192.0.2.7");
+  shared.bearers.note_accepted(head.headers, loop.now());
+  const serving::FairSeats::Who who = who_waits(shared, head, peer, kept);
+  EXPECT_EQ(who.payer.substr(0, 7), "bearer ");
+  EXPECT_EQ(who.level, serving::Level::kTenant);
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -147,7 +147,7 @@ std::unique_ptr<http::RequestHandler> AuditGate::on_request(Request&& request,
   if (!write_ || policy_ == nullptr) {
     return inner_.on_request(std::move(request), stream);
   }
-  const bool head_only = request.head.method == "HEAD";
+  const bool head_only = std::string_view(request.head.method) == "HEAD";
   return http::guarded_answer("audit gate", stream, head_only,
                               [&] { return begin(std::move(request), stream); });
 }

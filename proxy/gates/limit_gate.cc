@@ -32,7 +32,7 @@ std::unique_ptr<http::RequestHandler> LimitGate::on_request(Request&& request,
       is_health_check(request.head.target)) {
     return inner_.on_request(std::move(request), stream);
   }
-  const bool head_only = request.head.method == "HEAD";
+  const bool head_only = std::string_view(request.head.method) == "HEAD";
   return http::guarded_answer("limit gate", stream, head_only,
                               [&] { return judge(std::move(request), stream); });
 }

@@ -58,7 +58,7 @@ Request understand(http::RequestHead&& head, bool plain) {
 
 std::unique_ptr<http::RequestHandler> Entrance::on_request(http::RequestHead head,
                                                            http::ResponseStream& stream) noexcept {
-  const bool head_only = head.method == "HEAD";
+  const bool head_only = std::string_view(head.method) == "HEAD";
   return http::guarded_answer("entrance", stream, head_only, [&] {
     return inner_.on_request(understand(std::move(head), has_plain_servers(view_->current())),
                              stream);
