@@ -41,6 +41,10 @@ class H2Server final : public H2SessionOf<Session>, public AbuseWatched {
   ~H2Server() override { close_all(Errc::kClosed); }
   void set_abuse(AbuseCounters& counters, bool speaks_for_many) noexcept override {
     watch_.count_in(counters, speaks_for_many);
+    if (speaks_for_many) {
+      most_fields_ = kMaxFieldsOfMany;
+      limits_.max_header_list *= kHeadsOfMany;
+    }
   }
 
   void start_drain() noexcept override {

@@ -88,7 +88,7 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
                    params_.wildcard_reviewed}) {
   led_facts_.mapping = nullptr;
   led_facts_.clusters = true;
-  forward_.limits = params_.limits;
+  forward_.set_limits(params_.limits);
   merge_.lists.memory = forward_.memory;
   merge_.watches.find_deliveries = params_.find_deliveries;
   merge_.watches.homes = params_.homes;
@@ -198,7 +198,8 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
       room = limits.charge(pass, serving::LimitOf::kShard, route.shard->spec.name, is_watch, now);
     }
     if (!room) {
-      return serving::answer_error(request.head, stream, room.error());
+      pass.take_back();
+      return forward_.refusals.answer(request.head, stream, std::move(room).error());
     }
   }
   if (pass.is_empty()) {

@@ -40,14 +40,15 @@ std::string_view level_name(Level level) noexcept {
   return kNames[static_cast<std::size_t>(level)];
 }
 
-FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random)
-    : limits_(usable(limits)), random_(random) {
+FairQueues::FairQueues(const FairLimits& limits, std::uint64_t random, SeatTotal* total)
+    : limits_(usable(limits)), total_(total), random_(random) {
   set_seats(limits_.seats);
   most_ = limits_.seats;
 }
 
 FairQueues::~FairQueues() {
   for (Ticket* ticket = running_; ticket != nullptr; ticket = ticket->next_) {
+    count_seats(*ticket, false);
     ticket->queues_ = nullptr;
   }
   for (Ticket* ticket = soonest_; ticket != nullptr; ticket = ticket->later_) {
@@ -79,15 +80,38 @@ void FairQueues::set_seats(std::size_t seats) noexcept {
 
 bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
   if (limits_.seats == 0) {
-    return true;
-  }
-  std::size_t spared = 0;
-  if (level != kOperatorIndex) {
-    spared = limits_.seats * std::min<std::uint32_t>(limits_.spared, 100) / 100;
-    spared -= std::min<std::size_t>(spared, levels_[kOperatorIndex].stats.seats);
+    return true;  // nothing is bounded
   }
   // What is wider than all there are runs alone.
-  return taken_ + width + spared <= limits_.seats || taken_ == 0;
+  if (taken_ != 0 &&
+      taken_ + width + spared(level, limits_.seats, levels_[kOperatorIndex].stats.seats) >
+          limits_.seats) {
+    return false;
+  }
+  if (total_ == nullptr || total_->most == 0 || total_->taken == 0 ||
+      total_->taken + width + spared(level, total_->most, total_->operators) <= total_->most) {
+    return true;
+  }
+  total_->was_short = true;
+  return false;
+}
+
+/// What is kept for operators and they do not use.
+std::size_t FairQueues::spared(std::size_t level, std::size_t seats,
+                               std::size_t operators) const noexcept {
+  const std::size_t all = seats * std::min<std::uint32_t>(limits_.spared, 100) / 100;
+  return level == kOperatorIndex ? 0 : all - std::min(all, operators);
+}
+
+void FairQueues::count_seats(const Ticket& ticket, bool more) noexcept {
+  // Of what is subtracted so much has been added.
+  const std::size_t width = more ? ticket.width_ : std::size_t{0} - ticket.width_;
+  taken_ += width;
+  group(ticket).stats.seats += width;
+  if (total_ != nullptr) {
+    total_->taken += width;
+    total_->operators += ticket.flow_.level == Level::kOperator ? width : 0;
+  }
 }
 
 void FairQueues::deal(std::uint64_t payer) noexcept {
@@ -280,8 +304,7 @@ void FairQueues::sit(Ticket& ticket, TimePoint now) noexcept {
     running_->previous_ = &ticket;
   }
   running_ = &ticket;
-  taken_ += ticket.width_;
-  mine.stats.seats += ticket.width_;
+  count_seats(ticket, true);
   ++mine.stats.served;
 }
 
@@ -310,8 +333,7 @@ void FairQueues::leave(Ticket& ticket, TimePoint now) noexcept {
     queue.tag = std::min(queue.tag, mine.now + seats * kRemembered);
     --queue.running;
   }
-  taken_ -= ticket.width_;
-  mine.stats.seats -= ticket.width_;
+  count_seats(ticket, false);
 }
 
 /// The one of this level whose turn it is, or a narrower one when it has stopped those long enough.

@@ -28,6 +28,8 @@ inline constexpr std::size_t kLevels = 4;
 /// What one loop lets run and wait (SE-070 to SE-074, SE-080).
 struct FairLimits {
   std::size_t seats = 0;  ///< that run at once, of all levels; 0: all run
+  /// Of all queues that share a SeatTotal, as those of a proxy's shards do; 0: what each has.
+  std::size_t total = 0;
   /// Of the seats, in parts of their sum. What a level leaves idle, others borrow.
   std::array<std::uint32_t, kLevels> shares{20, 10, 65, 5};
   std::uint32_t spared = 5;  ///< [% of the seats] that nobody borrows from kOperator
@@ -43,6 +45,14 @@ struct FairLimits {
   Duration wait = seconds(15);         ///< the longest
   Duration block = milliseconds(100);  ///< so long a wide request that is next stops narrower ones
   bool operator==(const FairLimits&) const = default;
+};
+
+/// Seats that several FairQueues of one thread have together (SE-080).
+struct SeatTotal {
+  std::size_t most = 0;   ///< 0: any number
+  std::size_t taken = 0;  ///< of all levels
+  std::size_t operators = 0;
+  bool was_short = false;  ///< somebody found none; whoever gives one back says so to all
 };
 
 /// Whose request it is: hashes under a key that clients do not know.
@@ -108,7 +118,9 @@ class FairQueues {
   enum class Entry : std::uint8_t { kRuns, kWaits, kFull };
 
   /// @param random  for the times that refused clients are told
-  explicit FairQueues(const FairLimits& limits, std::uint64_t random = 1);
+  /// @param total  of all queues that have it; outlives them. Null: these have no others.
+  explicit FairQueues(const FairLimits& limits, std::uint64_t random = 1,
+                      SeatTotal* total = nullptr);
   ~FairQueues();  ///< tickets that are left are nowhere
   FairQueues(const FairQueues&) = delete;
   FairQueues& operator=(const FairQueues&) = delete;
@@ -148,6 +160,11 @@ class FairQueues {
   [[nodiscard]] LevelTotals totals(Level level) const noexcept;
   [[nodiscard]] const FairLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] std::size_t seats_taken() const noexcept { return taken_; }
+  /// So few are taken, here and in all, that it does not matter whose request gets one.
+  [[nodiscard]] bool has_plenty() const noexcept {
+    return waiting_ == 0 && taken_ < limits_.seats / 2 &&
+           (total_ == nullptr || total_->most == 0 || total_->taken < total_->most / 2);
+  }
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_ > 0; }
   /// Everybody who runs or waits. Whoever got a seat by run_at_once() has no payer.
   struct Seen {
@@ -222,6 +239,9 @@ class FairQueues {
   void deal(std::uint64_t payer) noexcept;
   [[nodiscard]] std::uint32_t choose(const Group& group, std::uint64_t payer) noexcept;
   [[nodiscard]] bool fits(std::size_t level, std::size_t width) const noexcept;
+  [[nodiscard]] std::size_t spared(std::size_t level, std::size_t seats,
+                                   std::size_t operators) const noexcept;
+  void count_seats(const Ticket& ticket, bool more) noexcept;
   [[nodiscard]] Ticket* next_of(std::size_t level, TimePoint now) noexcept;
   [[nodiscard]] static Ticket* head(Queue& queue) noexcept;
   void count_turns(Ticket& ticket, const Queue& queue) const noexcept;
@@ -234,7 +254,8 @@ class FairQueues {
   Hand hand_;  // of the payer who came last
   std::array<Group, kLevels> levels_;
   Count open_;
-  std::size_t most_ = 0;  // seats by the limits
+  std::size_t most_ = 0;    // seats by the limits
+  SeatTotal* const total_;  // or null
   std::size_t taken_ = 0, waiting_ = 0;
   std::array<std::size_t, kLevels> shares_{};  // of limits_.seats
   Ticket* soonest_ = nullptr;                  // of all that wait, by until_

@@ -45,7 +45,7 @@ void Seat::leave() noexcept {
   }
   FairSeats& seats = *seats_;
   seats.queues_.leave(*this, seats.loop_.now());
-  seats.left();
+  seats.give_on();
 }
 
 void Seat::answered(bool refused) noexcept {
@@ -61,10 +61,11 @@ void Seat::answered(bool refused) noexcept {
 }
 
 FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits,
-                     std::shared_ptr<ProcessLimits> process)
+                     std::shared_ptr<ProcessLimits> process, SharedSeats* shared)
     : loop_(loop),
       process_(std::move(process)),
-      queues_(limits, siphash(key_, {})),
+      shared_(shared),
+      queues_(limits, siphash(key_, {}), shared == nullptr ? nullptr : &shared->total_),
       window_(limits.seats, limits.least),
       timer_(loop) {
   if (limits.least != 0) {
@@ -73,17 +74,25 @@ FairSeats::FairSeats(net::Loop& loop, const FairLimits& limits,
   if (process_ != nullptr) {
     process_->add(queues_);
   }
+  if (shared_ != nullptr) {
+    shared_->all_.push_back(this);
+  }
 }
 
 FairSeats::~FairSeats() {
   if (process_ != nullptr) {
     process_->remove(queues_);
   }
+  if (shared_ != nullptr) {
+    std::erase(shared_->all_, this);
+  }
 }
 
 FairLimits FairSeats::share_of(FairLimits all, std::size_t loops) noexcept {
-  if (all.seats != 0) {
-    all.seats = std::max<std::size_t>(all.seats / std::max<std::size_t>(loops, 1), 1);
+  for (std::size_t* const seats : {&all.seats, &all.total}) {
+    if (*seats != 0) {
+      *seats = std::max<std::size_t>(*seats / std::max<std::size_t>(loops, 1), 1);
+    }
   }
   return all;
 }
@@ -103,8 +112,7 @@ bool FairSeats::may_begin() noexcept {
 bool FairSeats::sit_if_quiet(Seat& seat, Level level) noexcept {
   seat.seats_ = this;
   const FairLimits& limits = queues_.limits();
-  const bool quiet = limits.seats == 0 || (!queues_.has_waiting() &&
-                                           queues_.seats_taken() < limits.seats / 2 && may_begin());
+  const bool quiet = limits.seats == 0 || (queues_.has_plenty() && may_begin());
   if (quiet) {
     ++begun_;
     queues_.run_at_once(seat, level, loop_.now());
@@ -183,6 +191,22 @@ tl::unexpected<Error> FairSeats::refusal(Level level) {
   Error error(Errc::kTooManyRequests, "Too many requests, please try again later.");
   error.edit().retry_after_seconds = static_cast<int>(queues_.retry_after(level));
   return fail(std::move(error));
+}
+
+void FairSeats::give_on() {
+  if (shared_ != nullptr && shared_->total_.was_short) {
+    shared_->freed();
+  } else {
+    left();
+  }
+}
+
+void SharedSeats::freed() {
+  total_.was_short = false;
+  next_ = (next_ + 1) % all_.size();
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    all_[(next_ + i) % all_.size()]->left();
+  }
 }
 
 void FairSeats::left() {

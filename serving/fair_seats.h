@@ -32,6 +32,25 @@ inline constexpr std::chrono::milliseconds kWaitedStep{100};
 class FairSeats;
 class ProcessLimits;
 
+/// What the FairSeats of one loop have together (SE-080): a seat that one gives back may be used by
+/// any of them, and where all seats are taken they take turns. Outlives them. Threads: its loop.
+class SharedSeats {
+ public:
+  /// @param most  seats; 0: any number
+  explicit SharedSeats(std::size_t most) noexcept : total_{.most = most} {}
+  SharedSeats(const SharedSeats&) = delete;
+  SharedSeats& operator=(const SharedSeats&) = delete;
+  [[nodiscard]] const SeatTotal& total() const noexcept { return total_; }
+
+ private:
+  friend class FairSeats;
+  void freed();
+
+  SeatTotal total_;
+  std::vector<FairSeats*> all_;
+  std::size_t next_ = 0;  // who is asked first whether somebody waits
+};
+
 /// A request's place among those of a loop that run or wait. Must not move; leaves when it goes.
 class Seat final : private FairQueues::Ticket {
  public:
@@ -58,8 +77,9 @@ class FairSeats {
  public:
   /// @param limits  of this loop; without seats nobody ever waits.
   /// @param process  whom it tells how it stands; null: nobody
+  /// @param shared  with others of the loop; null: with nobody
   FairSeats(net::Loop& loop, const FairLimits& limits,
-            std::shared_ptr<ProcessLimits> process = nullptr);
+            std::shared_ptr<ProcessLimits> process = nullptr, SharedSeats* shared = nullptr);
   ~FairSeats();
   FairSeats(const FairSeats&) = delete;
   FairSeats& operator=(const FairSeats&) = delete;
@@ -76,7 +96,7 @@ class FairSeats {
   /// later turn. Never once the seat has left.
   [[nodiscard]] bool enter(Seat& seat, const Who& who, FairQueues::Ask ask,
                            std::function<void(Expected<void>)> then);
-  /// A divided share of `seats` for each of so many loops.
+  /// A divided share of `seats` and `total` for each of so many loops.
   [[nodiscard]] static FairLimits share_of(FairLimits all, std::size_t loops) noexcept;
   [[nodiscard]] const FairQueues& queues() const noexcept { return queues_; }
 
@@ -91,6 +111,7 @@ class FairSeats {
 
  private:
   friend class Seat;
+  friend class SharedSeats;
   /// Many requests in a row are of one payer and one cluster.
   struct Hashed {
     std::string name;
@@ -101,13 +122,15 @@ class FairSeats {
     }
   };
   void remember(std::uint64_t payer, std::string_view name);
-  void left();
+  void left();     // seats, or others, may be free
+  void give_on();  // the same, for all that share them
   void pump();
   [[nodiscard]] bool may_begin() noexcept;
   [[nodiscard]] tl::unexpected<Error> refusal(Level level);
 
   net::Loop& loop_;
   const std::shared_ptr<ProcessLimits> process_;
+  SharedSeats* const shared_;
   const SipKey key_ = SipKey::random();
   Hashed last_payer_{{}, siphash(key_, {})}, last_cluster_{{}, siphash(key_, {})};
   FairQueues queues_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -157,6 +158,73 @@ TEST_F(FairSeatsTest, SE080_SeatsAreDividedOverTheLoops) {
   EXPECT_EQ(FairSeats::share_of({.seats = 400}, 2).seats, 200U);
   EXPECT_EQ(FairSeats::share_of({.seats = 1}, 2).seats, 1U);
   EXPECT_EQ(FairSeats::share_of({.seats = 0}, 2).seats, 0U) << "no limit stays none";
+  EXPECT_EQ(FairSeats::share_of({.seats = 2'048, .total = 4'096}, 2).total, 2'048U);
+}
+
+TEST_F(FairSeatsTest, SE080_AllShardsTogetherHaveATotalAndTakeTurnsWhenItIsUsedUp) {
+  SharedSeats shared(6);
+  std::vector<std::unique_ptr<FairSeats>> shards;
+  for (int i = 0; i < 3; ++i) {
+    shards.push_back(std::make_unique<FairSeats>(loop_, FairLimits{.seats = 4}, nullptr, &shared));
+  }
+  std::vector<std::unique_ptr<Asked>> all;
+  const auto ask_of = [&](std::size_t shard, std::string_view payer,
+                          Level level = Level::kTenant) -> Asked& {
+    Asked& one = *all.emplace_back(std::make_unique<Asked>());
+    one.got = shards[shard]->enter(one.seat, {level, payer, "lc"}, {}, [&one](Expected<void> room) {
+      ++one.answers;
+      one.got = room.has_value();
+    });
+    return one;
+  };
+  for (int i = 0; i < 8; ++i) {
+    (void)ask_of(0, "heavy");
+  }
+  EXPECT_EQ(shared.total().taken, 4U) << "no more than a shard's own";
+  for (int i = 0; i < 8; ++i) {
+    (void)ask_of(1, "heavy");
+  }
+  EXPECT_EQ(shared.total().taken, 6U);
+  Asked& light = ask_of(2, "light");
+  EXPECT_FALSE(light.got) << "its shard has nothing to do, the process has";
+  std::size_t turns = 0;
+  ASSERT_TRUE(run_until([&] {
+    EXPECT_LE(shared.total().taken, 6U);
+    for (const auto& one : all) {  // the oldest ends
+      if (one->got && one->seat.runs()) {
+        one->seat.leave();
+        ++turns;
+        break;
+      }
+    }
+    return light.got;
+  }));
+  EXPECT_LE(turns, 4U) << "of 16 that came earlier";
+  shards[0].reset();
+  EXPECT_LE(shared.total().taken, 6U) << "what ran there runs no more";
+  all.clear();
+  EXPECT_EQ(shared.total().taken, 0U);
+  shards.clear();
+}
+
+TEST_F(FairSeatsTest, SE080_OfTheTotalSomeAreKeptForOperators) {
+  SharedSeats shared(40);
+  FairSeats one(loop_, {.seats = 100}, nullptr, &shared),
+      two(loop_, {.seats = 100}, nullptr, &shared);
+  std::deque<Seat> seats;
+  std::size_t got = 0;
+  for (int i = 0; i < 60; ++i) {
+    got += one.enter(seats.emplace_back(), {Level::kTenant, "a", "lc"}, {}, [](Expected<void>) {})
+               ? 1U
+               : 0U;
+  }
+  EXPECT_EQ(got, 38U);
+  EXPECT_TRUE(
+      two.enter(seats.emplace_back(), {Level::kOperator, "o", "lc"}, {}, [](Expected<void>) {}));
+  EXPECT_TRUE(
+      two.enter(seats.emplace_back(), {Level::kOperator, "o", "lc"}, {}, [](Expected<void>) {}));
+  EXPECT_FALSE(
+      two.enter(seats.emplace_back(), {Level::kOperator, "o", "lc"}, {}, [](Expected<void>) {}));
 }
 
 TEST_F(FairSeatsTest, SE083_ATurnBeginsOnlySoMany_AndWhoComesThenIsNotBehindAll) {

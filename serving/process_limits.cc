@@ -10,9 +10,13 @@
 namespace kintsugi::serving {
 namespace {
 
-constexpr std::size_t kShardSeatsPerCore = 200, kProxySeatsPerCore = 1'024;
+constexpr std::size_t kShardSeatsPerCore = 200;
 
-std::size_t cores() noexcept { return std::max(1U, std::thread::hardware_concurrency()); }
+/// Rows give two figures, for 2 and for 16 cores.
+std::size_t between(std::size_t at_2, std::size_t at_16) noexcept {
+  const std::size_t cores = std::clamp(std::thread::hardware_concurrency(), 2U, 64U);
+  return at_2 + (at_16 - at_2) * (cores - 2) / 14;
+}
 
 template <class Member>
 void by_level(MetricFamilies& out, const std::array<FairQueues::LevelTotals, kLevels>& totals,
@@ -48,9 +52,13 @@ ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std:
       bounds_(RequestLimiter::make(bounds.rules())),
       connections_(std::make_shared<net::ConnectionBook>(connections)) {}
 
-std::size_t ProcessLimits::seats_of_shard() noexcept { return cores() * kShardSeatsPerCore; }
+std::size_t ProcessLimits::seats_of_shard() noexcept {
+  return std::max(1U, std::thread::hardware_concurrency()) * kShardSeatsPerCore;
+}
 
-std::size_t ProcessLimits::seats_at_proxy() noexcept { return cores() * kProxySeatsPerCore; }
+std::size_t ProcessLimits::seats_at_proxy() noexcept { return between(2'048, 8'192); }
+
+std::size_t ProcessLimits::total_at_proxy() noexcept { return between(4'096, 32'768); }
 
 void ProcessLimits::distribute_by_effective_user(const std::vector<std::string>& users) {
   distributed_ = {users.begin(), users.end()};
@@ -90,6 +98,9 @@ void ProcessLimits::fill(MetricFamilies& out) const {
   out.gauge("kintsugi_seats_limit",
             "requests that may run at once, at a proxy those of one shard; 0: no limit",
             seats_.seats * loops_);
+  out.gauge("kintsugi_seats_total_limit",
+            "requests to all shards that a proxy lets run at once; 0: no limit but those of each",
+            seats_.total * loops_);
   out.gauge("kintsugi_seats_open",
             "seats that there are now, of all loops and, at a proxy, of all shards: fewer where a "
             "shard is slower than when nothing waits for it",

@@ -27,7 +27,8 @@ namespace kintsugi::serving {
 /// for whoever asks how they stand. Threads: any.
 class ProcessLimits {
  public:
-  /// @param seats  of all loops, at a proxy those of one shard; see FairSeats::share_of
+  /// @param seats  of all loops, at a proxy those of one shard, and `total` those of all shards;
+  /// see FairSeats::share_of
   explicit ProcessLimits(FairLimits seats = {}, const RequestLimits& limits = {},
                          std::size_t loops = 1, const PayerBounds& bounds = {},
                          const net::ConnectionLimits& connections = {});
@@ -42,10 +43,11 @@ class ProcessLimits {
   }
   /// Of one loop.
   [[nodiscard]] const FairLimits& seats() const noexcept { return seats_; }
-  /// Where nobody says otherwise (SE-080), by the machine's cores: seats of an embedded shard, and
-  /// of one shard at a proxy.
+  /// Where nobody says otherwise (SE-080), by the machine's cores: seats of an embedded shard, of
+  /// one shard at a proxy, and of all shards there.
   [[nodiscard]] static std::size_t seats_of_shard() noexcept;
   [[nodiscard]] static std::size_t seats_at_proxy() noexcept;
+  [[nodiscard]] static std::size_t total_at_proxy() noexcept;
   /// Requests that a loop of an embedded shard begins in one turn (SE-083).
   static constexpr std::size_t kPerTurn = 32;
   /// Seats of one shard at a loop of a proxy, when it is overloaded.

@@ -60,13 +60,23 @@ void RequestLimiter::Pass::give_back() noexcept {
   limiter_.reset();
 }
 
-void RequestLimiter::Pass::take_back() noexcept {
-  for (std::size_t i = 0; limiter_ != nullptr && i < count_; ++i) {
-    const Rule& rule = limiter_->rules_[static_cast<std::size_t>(of_[i])];
-    (*limiter_->buckets_)[buckets_[i]].full_at.fetch_sub(
-        rule.interval.load(std::memory_order_relaxed), std::memory_order_relaxed);
+void RequestLimiter::Pass::drop_last() noexcept {
+  --count_;
+  const Rule& rule = limiter_->rules_[static_cast<std::size_t>(of_[count_])];
+  Bucket& bucket = (*limiter_->buckets_)[buckets_[count_]];
+  bucket.full_at.fetch_sub(rule.interval.load(std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+  (watch_ ? bucket.watches : bucket.running).fetch_sub(weights_[count_], std::memory_order_relaxed);
+  bucket.word.fetch_sub(1, std::memory_order_release);
+  if (count_ == 0) {
+    limiter_.reset();
   }
-  give_back();
+}
+
+void RequestLimiter::Pass::take_back() noexcept {
+  while (count_ > 0) {
+    drop_last();
+  }
 }
 
 std::shared_ptr<RequestLimiter> RequestLimiter::make(const RequestLimits& limits) {
@@ -108,19 +118,22 @@ std::string_view RequestLimiter::name(LimitOf of, LimitKind kind) noexcept {
                                                                "merged_streams_per_user",
                                                                "",
                                                                "",
-                                                               "tunnels_per_user",
-                                                               ""};
+                                                               "tunnels_per_user"};
   return kNames[index(of, kind)];
 }
 
-void RequestLimiter::set(Rule& rule, const LimitRule& limit) noexcept {
-  const std::int64_t interval = limit.rps == 0 ? 0 : kSecond / limit.rps;
-  const std::int64_t burst = limit.burst == 0 ? limit.rps : limit.burst;
+/// @param parts  it is one of so many
+void RequestLimiter::set(Rule& rule, const LimitRule& limit, std::uint32_t parts) noexcept {
+  const std::int64_t interval = limit.rps == 0 ? 0 : kSecond / limit.rps * parts;
+  const std::int64_t burst = (limit.burst == 0 ? limit.rps : limit.burst) / parts;
   rule.tolerance.store((std::max<std::int64_t>(burst, 1) - 1) * interval,
                        std::memory_order_relaxed);
   rule.interval.store(interval, std::memory_order_relaxed);
-  rule.concurrent.store(limit.concurrent, std::memory_order_relaxed);
-  rule.watches.store(limit.watches, std::memory_order_relaxed);
+  const auto part = [parts](std::uint32_t all) {
+    return all == 0 ? 0U : std::max(all / parts, 1U);
+  };
+  rule.concurrent.store(part(limit.concurrent), std::memory_order_relaxed);
+  rule.watches.store(part(limit.watches), std::memory_order_relaxed);
 }
 
 void RequestLimiter::set(const RequestLimits& limits) {
@@ -134,10 +147,13 @@ void RequestLimiter::set(const RequestLimits& limits) {
                                              limits.resource,
                                              limits.merged,
                                              limits.merged_streams,
-                                             limits.tunnels};
+                                             limits.tunnels,
+                                             limits.workspace_writes,
+                                             limits.workspace_watches};
   std::uint32_t limited = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    set(rules_[i], all[i]);
+    const bool is_part = i >= static_cast<std::size_t>(LimitOf::kWorkspaceWriter);
+    set(rules_[i], all[i], is_part ? kParts : 1);
     limited |= all[i] == LimitRule() ? 0U : 1U << i;
   }
   const std::lock_guard lock(making);
@@ -179,9 +195,28 @@ RequestLimiter::Bucket* RequestLimiter::hold(std::uint64_t key, std::int64_t now
   return nullptr;
 }
 
-tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind,
-                                             std::int64_t wait) noexcept {
+Expected<void> RequestLimiter::charge_rest(Pass& pass, LimitOf of, std::string_view name,
+                                           std::string_view payer, bool is_watch, TimePoint now,
+                                           Error common) noexcept {
+  const LimitOf part =
+      of == LimitOf::kWorkspaceWatches ? LimitOf::kWorkspaceWatcher : LimitOf::kWorkspaceWriter;
+  std::string both(name);
+  both.append(1, '\n').append(payer);
+  if (charge(pass, part, both, is_watch, now)) {
+    Expected<void> room = charge(pass, of, name, is_watch, now);
+    if (!room) {
+      pass.drop_last();
+    }
+    return room;
+  }
+  const LimitKind kind = is_watch ? LimitKind::kWatches : LimitKind::kRate;
   refused_[index(of, kind)].fetch_add(1, std::memory_order_relaxed);
+  return fail(std::move(common));
+}
+
+tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind, std::int64_t wait,
+                                             Room room) noexcept {
+  refused_[index(of, kind)].fetch_add(room == Room::kAll ? 1 : 0, std::memory_order_relaxed);
   std::string text = "Too many requests: limits.";
   text.append(name(of, kind)).append(" is reached, please try again later.");
   Error error(Errc::kTooManyRequests, std::move(text));
@@ -191,7 +226,7 @@ tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind,
 }
 
 Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
-                                      TimePoint now, std::uint32_t weight) noexcept {
+                                      TimePoint now, std::uint32_t weight, Room room) noexcept {
   if (!limits(of) || pass.count_ == pass.buckets_.size()) {
     return {};
   }
@@ -216,23 +251,25 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
   }
   const LimitKind kind = is_watch ? LimitKind::kWatches : LimitKind::kConcurrent;
   std::atomic<std::uint32_t>& running = is_watch ? bucket->watches : bucket->running;
-  const std::uint32_t most =
-      (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed);
+  std::uint32_t most = (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed);
+  most -= room == Room::kCommon ? most / kParts : 0;
   const std::uint32_t others = running.fetch_add(weight, std::memory_order_relaxed);
   if (others != 0 && others + weight > most && most != 0) {
     running.fetch_sub(weight, std::memory_order_relaxed);
     bucket->word.fetch_sub(1, std::memory_order_release);
-    return refuse(of, kind, kSecond);
+    return refuse(of, kind, kSecond, room);
   }
   const std::int64_t interval = rule.interval.load(std::memory_order_relaxed);
   std::int64_t full_at = bucket->full_at.load(std::memory_order_relaxed);
   while (interval != 0) {
     const std::int64_t from = std::max(full_at, time);
-    const std::int64_t wait = from - time - rule.tolerance.load(std::memory_order_relaxed);
+    const std::int64_t tolerance = rule.tolerance.load(std::memory_order_relaxed);
+    const std::int64_t kept = room == Room::kCommon ? tolerance / kParts : 0;
+    const std::int64_t wait = from - time - (tolerance - kept);
     if (wait > 0) {
       running.fetch_sub(weight, std::memory_order_relaxed);
       bucket->word.fetch_sub(1, std::memory_order_release);
-      return refuse(of, LimitKind::kRate, wait);
+      return refuse(of, LimitKind::kRate, wait, room);
     }
     if (bucket->full_at.compare_exchange_weak(full_at, from + interval,
                                               std::memory_order_relaxed)) {

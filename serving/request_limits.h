@@ -8,6 +8,7 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/siphash.h"
@@ -47,8 +48,10 @@ enum class LimitOf : std::uint8_t {
   kMerged,
   kMergedStreams,
   kTunnels,
+  kWorkspaceWriter,   ///< an eighth of kWorkspaceWrites, of one payer; made from that
+  kWorkspaceWatcher,  ///< the same of kWorkspaceWatches
 };
-inline constexpr std::size_t kLimitsOf = 11;
+inline constexpr std::size_t kLimitsOf = 13;
 /// Of what.
 enum class LimitKind : std::uint8_t { kRate, kConcurrent, kWatches };
 
@@ -74,6 +77,7 @@ class RequestLimiter {
 
    private:
     friend class RequestLimiter;
+    void drop_last() noexcept;
     std::shared_ptr<RequestLimiter> limiter_;
     std::array<std::uint32_t, 6> buckets_{};
     std::array<std::uint32_t, 6> weights_{};
@@ -100,7 +104,23 @@ class RequestLimiter {
   /// @param weight  requests that it counts as; one that is heavier than all may be runs alone
   /// @error kTooManyRequests with the name of the limit and when to try again; nothing is charged.
   [[nodiscard]] Expected<void> charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
-                                      TimePoint now, std::uint32_t weight = 1) noexcept;
+                                      TimePoint now, std::uint32_t weight = 1) noexcept {
+    return charge(pass, of, name, is_watch, now, weight, Room::kAll);
+  }
+  /// The same of a limit that many payers have together, of which no one uses up what is the
+  /// others' (SE-005, SE-093): the last eighth is for those who have not had an eighth of all of
+  /// it.
+  /// @param of  kWorkspaceWrites or kWorkspaceWatches
+  /// @param payer  gives his name, where that matters
+  template <class Payer>
+  [[nodiscard]] Expected<void> charge_shared(Pass& pass, LimitOf of, std::string_view name,
+                                             bool is_watch, TimePoint now, Payer&& payer) noexcept {
+    Expected<void> room = charge(pass, of, name, is_watch, now, 1, Room::kCommon);
+    if (!room) {
+      room = charge_rest(pass, of, name, payer(), is_watch, now, std::move(room).error());
+    }
+    return room;
+  }
   /// Requests that were refused.
   [[nodiscard]] std::uint64_t refused(LimitOf of, LimitKind kind) const noexcept {
     return refused_[index(of, kind)].load(std::memory_order_relaxed);
@@ -109,6 +129,10 @@ class RequestLimiter {
   [[nodiscard]] static std::string_view name(LimitOf of, LimitKind kind) noexcept;
 
  private:
+  /// How far a limit is used: all but the last eighth, or all. What is short of kCommon is no
+  /// refusal yet.
+  enum class Room : std::uint8_t { kAll, kCommon };
+  static constexpr std::uint32_t kParts = 8;
   struct Bucket {
     std::atomic<std::uint64_t> word = 0;    // tag of the key, and how many requests hold it
     std::atomic<std::int64_t> full_at = 0;  // [ns] when no token is missing any more
@@ -127,10 +151,15 @@ class RequestLimiter {
   [[nodiscard]] static constexpr std::size_t index(LimitOf of, LimitKind kind) noexcept {
     return static_cast<std::size_t>(of) * 3 + static_cast<std::size_t>(kind);
   }
+  [[nodiscard]] Expected<void> charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
+                                      TimePoint now, std::uint32_t weight, Room room) noexcept;
+  [[nodiscard]] Expected<void> charge_rest(Pass& pass, LimitOf of, std::string_view name,
+                                           std::string_view payer, bool is_watch, TimePoint now,
+                                           Error common) noexcept;
   [[nodiscard]] Bucket* hold(std::uint64_t key, std::int64_t now) noexcept;
-  [[nodiscard]] tl::unexpected<Error> refuse(LimitOf of, LimitKind kind,
-                                             std::int64_t wait) noexcept;
-  void set(Rule& rule, const LimitRule& limit) noexcept;
+  [[nodiscard]] tl::unexpected<Error> refuse(LimitOf of, LimitKind kind, std::int64_t wait,
+                                             Room room = Room::kAll) noexcept;
+  void set(Rule& rule, const LimitRule& limit, std::uint32_t parts = 1) noexcept;
 
   const SipKey key_ = SipKey::random();
   std::array<Rule, kLimitsOf> rules_;

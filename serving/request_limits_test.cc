@@ -116,6 +116,103 @@ TEST(RequestLimits, SE089_OnlyFullBucketsAreForgotten) {
       << "what a request holds is never forgotten";
 }
 
+/// Writers of one workspace.
+struct Writers {
+  explicit Writers(const RequestLimits& limits) : limiter(RequestLimiter::make(limits)) {}
+  bool write(const std::string& user, TimePoint now) {
+    Pass pass;
+    const auto room = limiter->charge_shared(pass, LimitOf::kWorkspaceWrites, "lc", false, now,
+                                             [&] { return user; });
+    error = room ? "" : std::string(room.error().message());
+    EXPECT_EQ(pass.is_empty(), !room) << "what is refused holds nothing";
+    return room.has_value();
+  }
+  std::shared_ptr<RequestLimiter> limiter;
+  std::string error;
+};
+
+TEST(RequestLimits, SE093_SE005_OneUserOfAWorkspaceDoesNotUseUpTheRateOfItsOthers) {
+  Writers writers({.workspace_writes = {.rps = 800, .burst = 800}});
+  int alone = 0;
+  while (writers.write("heavy", kStart)) {
+    ++alone;
+  }
+  EXPECT_EQ(alone, 800) << "who is alone has all of it";
+  EXPECT_EQ(writers.error,
+            "Too many requests: limits.workspace.writes is reached, please try again later.");
+  int heavy = 0, others = 0, refused = 0;
+  TimePoint now = kStart + milliseconds(300);  // something has come back meanwhile
+  for (int tick = 0; tick < 10'000; ++tick, now += milliseconds(1)) {
+    for (int i = 0; i < 8; ++i) {
+      heavy += writers.write("heavy", now) ? 1 : 0;
+    }
+    if (tick % 20 == 0) {  // 6 others with 50 a second each
+      for (int user = 0; user < 6; ++user) {
+        const bool got = writers.write("other-" + std::to_string(user), now);
+        others += got ? 1 : 0;
+        refused += got ? 0 : 1;
+      }
+    }
+  }
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(others, 3'000);
+  EXPECT_NEAR(heavy + others, 8'200, 200) << "all together have the rate, and it is used";
+  EXPECT_GT(writers.limiter->refused(LimitOf::kWorkspaceWrites, LimitKind::kRate), 0U);
+}
+
+TEST(RequestLimits, SE093_ManyUsersTogetherHaveNoMoreThanTheRate) {
+  Writers writers({.workspace_writes = {.rps = 100, .burst = 100}});
+  int all = 0;
+  for (int tick = 0; tick < 5'000; ++tick) {
+    for (int user = 0; user < 30; ++user) {
+      const TimePoint now = kStart + milliseconds(tick);
+      all += writers.write("user-" + std::to_string(user), now) ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(all, 600, 10);
+}
+
+TEST(RequestLimits, SE093_SE005_OneUsersWatchesLeaveAnEighthToOthers) {
+  const auto limiter = RequestLimiter::make({.workspace_watches = {.watches = 80}});
+  std::vector<Pass> passes(200);
+  std::size_t next = 0;
+  const auto watch = [&](const std::string& user) {
+    return limiter
+        ->charge_shared(passes[next++], LimitOf::kWorkspaceWatches, "lc", true, kStart,
+                        [&] { return user; })
+        .has_value();
+  };
+  int heavy = 0;
+  for (int i = 0; i < 70; ++i) {
+    ASSERT_TRUE(watch("heavy")) << i;
+  }
+  while (watch("heavy")) {
+    ++heavy;
+  }
+  EXPECT_EQ(heavy, 10) << "who is alone has all of them";
+  passes[0].give_back();
+  passes[1].give_back();
+  EXPECT_TRUE(watch("other")) << "of the last eighth he has had his part";
+  passes.clear();
+}
+
+TEST(RequestLimits, SE077_WhatIsTakenBackIsNoLongerMissing) {
+  Writers writers({.workspace_writes = {.rps = 1, .burst = 16}});
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Pass> passes(16);
+    for (Pass& pass : passes) {
+      ASSERT_TRUE(writers.limiter->charge_shared(pass, LimitOf::kWorkspaceWrites, "lc", false,
+                                                 kStart, [] { return "a"; }));
+    }
+    Pass more;
+    ASSERT_FALSE(writers.limiter->charge_shared(more, LimitOf::kWorkspaceWrites, "lc", false,
+                                                kStart, [] { return "a"; }));
+    for (Pass& pass : passes) {
+      pass.take_back();
+    }
+  }
+}
+
 TEST(RequestLimits, R30_AreReloadable) {
   const auto limiter = RequestLimiter::make();
   limiter->set({.cluster = {.rps = 1}});

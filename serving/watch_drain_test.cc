@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -60,6 +61,38 @@ TEST_F(WatchDrainTest, SE091_ServersAreSparedUntilTheLastStep) {
   EXPECT_EQ(ended_, (std::vector<std::string>{"tenant 10"}));
   EXPECT_EQ(drain_.shed(9, true), 1U);
   EXPECT_EQ(ended_.back(), "server 900");
+}
+
+/// One that says only whether it has ended.
+struct Tunnel final : WatchDrain::Watch {
+  Tunnel() : Watch(nullptr) {}
+  ~Tunnel() { leave(); }
+  void end_in_order() noexcept override { ended = true; }
+  void end_at_once() noexcept override {}
+  void carry() noexcept { touch(); }
+  bool ended = false;
+};
+
+TEST_F(WatchDrainTest, SE088_WhatIsNotTouchedForLongEndsInOrder) {
+  Tunnel silent, busy;
+  drain_.add(silent);
+  drain_.add(busy);
+  drain_.end_when_idle(milliseconds(80));
+  const TimePoint begin = Clock::now();
+  const std::function<void()> carry = [&] {
+    busy.carry();
+    if (silent.ended || Clock::now() - begin > seconds(10)) {
+      loop_.stop();
+    } else {
+      loop_.after(milliseconds(1), carry);
+    }
+  };
+  loop_.post(carry);
+  loop_.run();
+  EXPECT_TRUE(silent.ended);
+  EXPECT_GE(Clock::now() - begin, milliseconds(80)) << "not before its time";
+  EXPECT_FALSE(busy.ended);
+  EXPECT_EQ(drain_.size(), 1U);
 }
 
 }  // namespace

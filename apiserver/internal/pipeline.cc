@@ -197,15 +197,16 @@ bool charge(const RequestPtr& request) {
     room = limits->charge(request->pass, LimitOf::kShard, {}, is_watch, now);
   }
   if (!room) {
-    request->pass.give_back();
+    request->pass.take_back();
     request->server.request_refused();
     refuse(request, std::move(room.error()));
   }
   return room.has_value();
 }
 
-/// What a logical cluster may write and watch (SE-093), once it is known that its user may: nobody
-/// uses up what belongs to others. @error kTooManyRequests; nothing is charged then
+/// What a logical cluster may write and watch (SE-093), once it is known that its user may: who is
+/// no user of it uses up nothing, and one user not what is the others' (SE-005).
+/// @error kTooManyRequests; nothing is charged then
 Expected<void> charge_workspace(Request& request) {
   using serving::LimitOf;
   serving::RequestLimiter* limits = request.server.limits();
@@ -220,9 +221,10 @@ Expected<void> charge_workspace(Request& request) {
     return {};
   }
   const bool is_watch = pool == Pool::kWatchStarts;
-  Expected<void> room = limits->charge(
+  Expected<void> room = limits->charge_shared(
       request.pass, is_watch ? LimitOf::kWorkspaceWatches : LimitOf::kWorkspaceWrites,
-      request.cluster, is_watch, request.server.loop().now());
+      request.cluster, is_watch, request.server.loop().now(),
+      [&request] { return request.exchange->payer().name; });
   if (!room) {
     request.pass.take_back();
     request.server.request_refused();

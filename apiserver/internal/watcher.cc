@@ -110,7 +110,7 @@ bool Watcher::read_state() {
   bool stopped = false;
   const auto visit = [&](const store::EntryView& entry) {
     if (one_key_ && entry.key != range_) {
-      return true;
+      return false;  // it would have come first
     }
     if (budget == 0 || unsent_bytes() > kReplayUnsent) {
       next_ = entry.key;

@@ -51,6 +51,8 @@ TEST(LimitOptions, SE080_SeatsFollowTheCoresUnlessTheyAreGiven) {
   EXPECT_EQ((*options.make(1))->seats().seats, serving::ProcessLimits::seats_of_shard());
   options.seats = 10;
   EXPECT_EQ((*options.make(2))->seats().seats, 5U);
+  EXPECT_GE(serving::ProcessLimits::seats_at_proxy(), 2'048U);
+  EXPECT_GE(serving::ProcessLimits::total_at_proxy(), 2 * serving::ProcessLimits::seats_at_proxy());
 }
 
 TEST(LimitOptions, SE093_QuotasOfWorkspacesHaveDefaultsAndMayBeSaidOtherwise) {

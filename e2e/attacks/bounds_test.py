@@ -75,7 +75,7 @@ class Brought(unittest.TestCase):
                     self.assertIn("more than 1000 terms", answer.json["message"])
 
     def test_SE_087_a_certificate_of_too_many_groups(self):
-        for number, known in ((200, True), (1_001, False)):
+        for number, known in ((200, True), (1_000, True), (1_001, False)):
             groups = [f"g{i}" for i in range(number)]
             for where, client in (("proxy", user_client(f"crowd-{number}", groups)), ("shard", at_shard(f"crowd-{number}", groups=groups))):
                 with self.subTest(where=where, number=number):
@@ -137,6 +137,46 @@ class Installed(unittest.TestCase):
             limits = pathlib.Path(f"/proc/{installation.pid(process)}/limits").read_text()
             soft, hard = re.search(r"Max open files +(\S+) +(\S+)", limits).groups()
             self.assertEqual(soft, hard, process)
+
+
+class Tunnels(unittest.TestCase):
+    def test_SE_088_one_that_carries_nothing_ends(self):
+        """A watch over a WebSocket is a tunnel to the proxy."""
+        with kit.Proxy(installation, {"limits": {"tunnel_idle_ms": 2_000}}, loops=1) as proxy:
+            client = kit.Client(f"https://127.0.0.1:{proxy.port}/clusters/root:bounds", installation.pki / "serving-ca.crt",
+                                *kit.make_user(installation.dir, installation.pki, "bob", ()))
+            silent, busy = (self.tunnel(client, name) for name in ("never-made", "again-and-again"))
+            ended = threading.Event()
+            reader = threading.Thread(target=lambda: (silent.fp.read(), ended.set()), daemon=True)  # until the end of the stream
+            reader.start()
+            body = make("again-and-again")
+            self.assertEqual(client.request("POST", MAPS, body).status, 201)
+            number, end = 0, kit.Clock()
+            while not ended.is_set():
+                number += 1
+                body["data"] = {"number": str(number)}
+                self.assertEqual(client.request("PUT", MAPS + "/again-and-again", body).status, 200)
+                ended.wait(0.2)
+                self.assertLess(end.spent(), 60, "the one that carries nothing goes on")
+            body["data"] = {"number": "last"}
+            client.must("PUT", MAPS + "/again-and-again", body)
+            seen = b""
+            while b'"last"' not in seen:
+                more = busy.fp.read1(65_536)
+                self.assertTrue(more, "the one that carries something has ended, too")
+                seen += more
+
+    def tunnel(self, client, name):
+        """The answer to a WebSocket watch of that object."""
+        connection = client.connect(60)
+        self.addCleanup(connection.close)
+        connection.request("GET", f"{client.url.path}{MAPS}?watch=1&fieldSelector=metadata.name%3D{name}", headers={
+            "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="})
+        answer = connection.response_class(connection.sock, method="GET")
+        answer.begin()
+        self.assertEqual(answer.status, 101)
+        self.addCleanup(answer.close)
+        return answer
 
 
 class Descriptors(unittest.TestCase):

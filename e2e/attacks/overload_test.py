@@ -19,8 +19,8 @@ OTHERS = 5
 
 def setUpModule():
     global up, admin, heavy, others  # pylint: disable=global-variable-undefined
-    # What a workspace may write a second (SE-093) is for all of its users together, whoever of them writes: another rule than turns.
-    up = kit.Installation("--seats", str(SEATS), "--quotas", "writes.rps=0", "--distribute-by-effective-user", "gateway,other-gateway",
+    # Of what a workspace may write a second (SE-093) the one has no more than what leaves the others theirs.
+    up = kit.Installation("--seats", str(SEATS), "--quotas", "writes.rps=400,writes.burst=400", "--distribute-by-effective-user", "gateway,other-gateway",
                           shards=1).start_for()
     up.make_workspace("load")
     admin = up.client("/clusters/root:load")

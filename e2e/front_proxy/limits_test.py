@@ -1,9 +1,12 @@
 """What is refused early or taken away: requests above a limit, answers before the request was read, rights of open watches."""
 import contextlib
 import json
+import pathlib
 import re
+import signal
 import socket
 import subprocess
+import tempfile
 import unittest
 
 import kit
@@ -225,22 +228,66 @@ class Fairness(unittest.TestCase):
                 self.assertEqual(next(users["light"].watch(path))["type"], "ADDED")
             kit.eventually(lambda: next(users["heavy"].watch(path))["type"] == "ADDED", what="the places are free again")
 
-    def test_SE_072_at_a_shard_with_few_seats_only_the_one_who_floods_it_is_refused(self):
+    @contextlib.contextmanager
+    def narrow(self, *flags):
+        """An installation with one more shard of such flags; the client of the workspace that is there, and the URL of the shard."""
         with kit.Installation(shards=1) as own:
-            command = [str(kit.BINARY), "shard", "--join", str(own.state), "--name", "narrow", "--labels", "region=sa-east-1",
-                       "--seats", "2", "--quotas", "writes.rps=0"]  # those of a workspace are shared by its users
+            command = [str(kit.BINARY), "shard", "--join", str(own.state), "--name", "narrow", "--labels", "region=sa-east-1", *flags]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 kit.eventually(lambda: own.client().get("/apis/core.kcp.io/v1alpha1/shards/narrow").status == 200)
                 own.make_workspace("narrow", selector={"region": "sa-east-1"})
-                self.flood(own)
+                inside = own.client("/clusters/root:narrow")
+                kit.eventually(lambda: inside.get(MAPS + "/kube-root-ca.crt").status == 200)
+                yield own, inside, process
             finally:
                 process.terminate()
                 process.wait(60)
 
-    def flood(self, own):
-        inside = own.client("/clusters/root:narrow")
-        kit.eventually(lambda: inside.get(MAPS + "/kube-root-ca.crt").status == 200)
+    def test_SE_077_what_somebody_else_refuses_is_charged_to_nobody(self):
+        """What a request was charged before it was answered 429 is given back: at the proxy, when the shard says it; at the shard,
+        when a later limit does."""
+        with self.narrow("--limits", "user.rps=1,user.burst=400,cluster.concurrent=100,shard.rps=1,shard.burst=1") as (own, inside, _):
+            with kit.Proxy(own, {"limits": {"user": "{rps: 1, burst: 30}"}}, loops=1) as proxy:
+                client = proxy.client("/clusters/root:narrow")
+                answers = [client.get(MAPS) for _ in range(150)]
+                refused = [a.json["message"] for a in answers if a.status == 429]
+                self.assertGreater(len(refused), 100)
+                self.assertEqual(set(refused), {"Too many requests: limits.shard.rps is reached, please try again later."})
+            for _ in range(400):
+                answer = inside.get(MAPS)
+                if answer.status == 429:
+                    self.assertIn("limits.shard.rps", answer.json["message"], "his own rate is not used up by what was not done")
+
+    def test_SE_089_a_shard_reads_its_file_of_limits_again(self):
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            file = pathlib.Path(folder) / "limits"
+            file.write_text("# nobody yet\n")
+            _, inside, process = stack.enter_context(self.narrow("--limits-file", str(file)))
+
+            def status():
+                """Of the last of some requests at once."""
+                return [inside.get(MAPS) for _ in range(10)][-1]
+
+            self.assertEqual(status().status, 200)
+            kit.replace_file(file, b"cluster.rps=1\ncluster.burst=2\n")
+            answer = kit.eventually(lambda: (lambda got: got if got.status == 429 else None)(status()), 30, "the file is read")
+            self.refusal(answer, "cluster.rps")
+            kit.replace_file(file, b"cluster.rps=a few\n")
+            process.send_signal(signal.SIGHUP)
+            kit.stays(lambda: status().status, 2)
+            self.assertEqual(status().status, 429, "what cannot be read changes nothing")
+            self.assertIsNone(process.poll())
+            kit.replace_file(file, b"user.watches=100\n")
+            process.send_signal(signal.SIGHUP)
+            kit.eventually(lambda: status().status == 200, 30, "it is read again")
+
+    def test_SE_072_at_a_shard_with_few_seats_only_the_one_who_floods_it_is_refused(self):
+        with self.narrow("--seats", "2") as (own, inside, _):
+            self.flood(own, inside)
+
+    def flood(self, own, inside):
         users = {user: own.user_client(user, [], "/clusters/root:narrow") for user in ("heavy", "light")}
         inside.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "writes"}, "rules": [
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]}]})

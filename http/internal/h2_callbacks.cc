@@ -90,7 +90,7 @@ struct H2Callbacks {
     const std::size_t size = name_length + value_length;
     self.block_size_ += size + 32;
     if (size > self.limits_.max_header || self.block_size_ > self.limits_.max_header_list ||
-        self.fields_.size() >= kMaxFields) {
+        self.fields_.size() >= self.most_fields_) {
       self.oversized_ = true;
       if (self.block_size_ > 4 * self.limits_.max_header_list) {
         self.watch_.count(Abuse::kHead);

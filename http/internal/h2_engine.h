@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "http/handler.h"
+#include "http/internal/head_limits.h"
 #include "http/internal/protocol_limits.h"
 #include "http/internal/send_queue.h"
 #include "http/internal/stream_order.h"
@@ -170,6 +171,7 @@ class H2Engine {
   SessionLimits limits_;
   SessionHost& host_;
   ProtocolLimits watch_;
+  std::size_t most_fields_ = kMaxFields;
   HeaderList fields_;  // of the block that is being received
   std::size_t block_size_ = 0;
   std::size_t block_wire_ = 0;  // the same before it was decoded

@@ -34,9 +34,9 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
 
   /// A round.
   void run() {
-    policies_->run(request_->round > 0, [self = shared_from_this()](Expected<bool> changed) {
+    policies_->run(request_->round > 0, [self = shared_from_this()](const Expected<bool>& changed) {
       if (!changed) {
-        self->done_(fail(std::move(changed.error())));
+        self->done_(fail(changed.error().clone()));
         return;
       }
       if (*changed) {

@@ -262,6 +262,7 @@ std::vector<Key> key_table(ProxyConfig& config, const std::string& folder) {
       {"memory.budget", number(config.memory_budget, 0, 1LL << 50)},
       {"limits.tunnel_idle_ms", milliseconds_of(config.limits.tunnel_idle, 0)},
       {"limits.seats", number(config.seats, 0, 1'000'000)},
+      {"limits.total_seats", number(config.total_seats, 0, 1'000'000)},
       {"fairness.distribute_by_effective_user", text_list(config.distributed_users)},
       {"limits.served.reads", number(config.served_limits.reads, 0, 1'000'000)},
       {"limits.served.writes", number(config.served_limits.writes, 0, 1'000'000)},

@@ -188,6 +188,8 @@ struct ProxyConfig {
                                        : open_limits.payers.or_else(serving::PayerBounds::usual());
   }
   std::uint32_t seats = 0;  ///< requests at one shard at once; 0: by the machine's cores
+  /// The same at all shards; 0: by the cores, and at least twice those of one.
+  std::uint32_t total_seats = 0;
   /// Users who take turns by whom they impersonate, ProcessLimits::distribute_by_effective_user().
   std::vector<std::string> distributed_users;
   struct {

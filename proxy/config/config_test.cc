@@ -96,11 +96,13 @@ TEST(ProxyConfig, R30_LimitsOfUsersClustersAndShardsAreRead) {
   EXPECT_EQ(usual->seats, 0U);
   const auto config = parse_proxy_config(
       replaced("limits:\n",
-               "limits:\n  seats: 7\n  user: {rps: 1, burst: 2, concurrent: 3, watches: 4}\n"
+               "limits:\n  seats: 7\n  total_seats: 9\n  user: {rps: 1, burst: 2, concurrent: 3, "
+               "watches: 4}\n"
                "  cluster: {rps: 5}\n  shard: {watches: 6}\n  unauthenticated: {rps: 8}\n"),
       "/etc/k/proxy.yaml");
   ASSERT_TRUE(config) << config.error().to_string();
   EXPECT_EQ(config->seats, 7U);
+  EXPECT_EQ(config->total_seats, 9U);
   const serving::RequestLimits expected{
       .user = {.rps = 1, .burst = 2, .concurrent = 3, .watches = 4},
       .cluster = {.rps = 5},

@@ -27,7 +27,6 @@ constexpr std::uint8_t kMaxAttempts = 3;
 constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
 constexpr Duration kRetryPause = milliseconds(25);
 constexpr Duration kRetryWindow = seconds(5);
-constexpr Duration kRefusalPause = milliseconds(500);
 
 net::UpstreamClass class_of(std::string_view method, bool watch) {
   if (watch) {
@@ -52,8 +51,8 @@ struct Pending {
   bool awaits = false;                  // the body is not whole, and nothing has been sent
   std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
   serving::Seat seat;                   // at the shard
-  std::unique_ptr<Error> refusal;       // what is told in a moment
-  bool waits = false;                   // for it: the client gets no credit
+  std::unique_ptr<serving::Refusals::Later> refusal;
+  bool waits = false;  // for it: the client gets no credit
   TimePoint waits_since;
   std::size_t owed = 0;    // credit for bytes that have come meanwhile
   std::size_t unsent = 0;  // bytes that it has kept for its turn
@@ -106,7 +105,6 @@ class Forward final : public http::RequestHandler,
   }
   ~Forward() override {
     leave();
-    forget_refusal();
     tally_.end(shared_.loop.now());
     --stats().streams;
     stats().watches -= watch_ ? 1U : 0U;
@@ -160,7 +158,7 @@ class Forward final : public http::RequestHandler,
     }
     if (pending_) {
       pending_->timer.cancel();
-      forget_refusal();
+      pending_->refusal.reset();
       pending_->seat.leave();
     }
   }
@@ -247,8 +245,12 @@ class Forward final : public http::RequestHandler,
   }
 
   void on_seat(Expected<void> room) {
-    if (!room) {
-      tell_later(std::move(room).error());
+    if (!room) {  // it goes on waiting, as those do that have found a place
+      auto later = shared_.refusals.tell(std::move(room).error(),
+                                         [this](const Error& error) { refuse(error); });
+      if (pending_ != nullptr) {
+        pending_->refusal = std::move(later);
+      }
       return;
     }
     pending_->waits = false;
@@ -265,33 +267,11 @@ class Forward final : public http::RequestHandler,
     }
   }
 
-  /// It goes on waiting for a moment, as those do that have found a place.
-  void tell_later(Error error) {
-    if (shared_.told_later >= ForwardLoop::kMostToldLater) {
-      refuse(error);
-      return;
-    }
-    ++shared_.told_later;
-    pending_->refusal = std::make_unique<Error>(std::move(error));
-    pending_->timer.start(kRefusalPause, [this] {
-      --shared_.told_later;
-      const std::unique_ptr<Error> told = std::move(pending_->refusal);
-      refuse(*told);
-    });
-  }
-
   /// Nothing of what is kept may go before it has been sent.
   void keep_for_turn(std::size_t bytes, bool end) {
     pending_->unsent += bytes;
     if (end && pending_->hold != nullptr) {
       pending_->hold->finish();
-    }
-  }
-
-  void forget_refusal() noexcept {
-    if (pending_ != nullptr && pending_->refusal != nullptr) {
-      pending_->refusal.reset();
-      --shared_.told_later;
     }
   }
 
@@ -539,7 +519,6 @@ class Forward final : public http::RequestHandler,
       up_ = nullptr;
     }
     serving::send_error(down_, serving::AnswerForm::of(pending_->head), error);
-    forget_refusal();
     pending_.reset();
   }
 
@@ -567,7 +546,8 @@ class Forward final : public http::RequestHandler,
 serving::FairSeats& ForwardLoop::seats_of(const std::string& shard) {
   std::unique_ptr<serving::FairSeats>& seats = seats_[shard];
   if (seats == nullptr) {
-    seats = std::make_unique<serving::FairSeats>(loop, process_limits->seats(), process_limits);
+    seats = std::make_unique<serving::FairSeats>(loop, process_limits->seats(), process_limits,
+                                                 &all_seats_);
   }
   return *seats;
 }
@@ -579,7 +559,7 @@ std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::Request
   serving::RequestLimiter::Pass pass;
   if (is_watch || !head.protocol.empty()) {
     if (Expected<void> room = admit_open(shared, pass, head, stream.peer(), is_watch); !room) {
-      return serving::answer_error(head, stream, room.error());
+      return shared.refusals.answer(head, stream, std::move(room).error());
     }
   }
   return holding(std::make_unique<Forward>(shared, std::move(head), stream, client, is_watch,

@@ -15,6 +15,7 @@
 #include "proxy/forwarding/request_tally.h"
 #include "serving/fair_seats.h"
 #include "serving/process_limits.h"
+#include "serving/refusals.h"
 #include "serving/watch_drain.h"
 #include "shards/shard_client.h"
 
@@ -51,7 +52,9 @@ struct ForwardLoop {
         memory(budget != nullptr ? std::move(budget) : std::make_shared<MemoryBudget>(0)),
         bodies(l, memory),
         process_limits(process != nullptr ? std::move(process)
-                                          : std::make_shared<serving::ProcessLimits>()) {
+                                          : std::make_shared<serving::ProcessLimits>()),
+        refusals(l),
+        all_seats_(process_limits->seats().total) {
     set_limits(limits);
   }
   void set_limits(const ForwardLimits& now) {
@@ -76,14 +79,12 @@ struct ForwardLoop {
   net::BodyGate bodies;
   auth::BearerBook bearers;
   const std::shared_ptr<serving::ProcessLimits> process_limits;
-  /// Refused requests that are told so in a moment: whoever asks again at once would have the loop
-  /// do nothing but refuse.
-  std::size_t told_later = 0;
-  static constexpr std::size_t kMostToldLater = 4'096;
+  serving::Refusals refusals;
   /// Whose turn it is at a shard. A request has its seat until the shard begins to answer.
   [[nodiscard]] serving::FairSeats& seats_of(const std::string& shard);
 
  private:
+  serving::SharedSeats all_seats_;
   std::map<std::string, std::unique_ptr<serving::FairSeats>> seats_;
 };
 

@@ -56,7 +56,7 @@ std::unique_ptr<http::RequestHandler> LimitGate::judge(Request&& request,
       pass, payer.known ? serving::LimitOf::kUser : serving::LimitOf::kUnauthenticated, payer.name,
       request.target.is_watch, loop_.now());
   if (!room) {
-    return serving::answer_error(request.head, stream, room.error());
+    return refusals_.answer(request.head, stream, std::move(room).error());
   }
   if (pass.is_empty()) {
     return inner_.on_request(std::move(request), stream);

@@ -10,6 +10,7 @@
 #include "proxy/routing/request.h"
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
+#include "serving/refusals.h"
 
 namespace kintsugi::proxy {
 
@@ -29,7 +30,8 @@ class LimitGate final : public RoutedHandler {
         limits_(std::move(limits)),
         pressure_(std::move(pressure)),
         payer_(std::move(payer)),
-        inner_(inner) {}
+        inner_(inner),
+        refusals_(loop) {}
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       Request&& request, http::ResponseStream& stream) noexcept override;
 
@@ -46,6 +48,7 @@ class LimitGate final : public RoutedHandler {
   std::shared_ptr<serving::MemoryPressure> pressure_;
   Payer payer_;
   RoutedHandler& inner_;
+  serving::Refusals refusals_;
 };
 
 }  // namespace kintsugi::proxy

@@ -194,7 +194,7 @@ MergedRequests::Answer MergedRequests::bounded(http::RequestHead&& head,
   serving::RequestLimiter::Pass pass;
   const std::size_t streams = params_.view->current().shards().size();
   if (auto room = admit_merged_read(params_.forward, pass, head, stream.peer(), streams); !room) {
-    return serving::answer_error(head, stream, room.error());
+    return params_.forward.refusals.answer(head, stream, std::move(room).error());
   }
   return holding(
       aggregation::answer_merged(params_.merge, std::move(head), stream, std::move(merge)),

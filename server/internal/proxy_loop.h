@@ -86,6 +86,10 @@ struct ProxyShared {
   std::shared_ptr<serving::ProcessLimits> limits = std::make_shared<serving::ProcessLimits>(
       serving::FairLimits{
           .seats = config.seats != 0 ? config.seats : serving::ProcessLimits::seats_at_proxy(),
+          .total = config.total_seats != 0
+                       ? config.total_seats
+                       : std::max<std::size_t>(serving::ProcessLimits::total_at_proxy(),
+                                               std::size_t{2} * config.seats),
           .least = serving::ProcessLimits::kLeastAtProxy},
       config.request_limits, loop_count, config.payer_bounds(),
       config.open_limits.of_connections());

@@ -103,7 +103,7 @@ std::vector<PolicyMutations::Invocation> PolicyMutations::find() {
   return out;
 }
 
-void PolicyMutations::run(bool again, std::function<void(Expected<bool>)> done) {
+void PolicyMutations::run(bool again, std::function<void(const Expected<bool>&)> done) {
   again_ = again;
   changed_ = false;
   done_ = std::move(done);

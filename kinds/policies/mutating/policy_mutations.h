@@ -43,7 +43,7 @@ class PolicyMutations : public std::enable_shared_from_this<PolicyMutations> {
 
   /// One round: of all, or of those that are to be asked again. `done` at once or later, with
   /// whether the object has changed. @error is the answer; its Status is noted
-  void run(bool again, std::function<void(Expected<bool>)> done);
+  void run(bool again, std::function<void(const Expected<bool>&)> done);
   /// Somebody else has changed the object: those with IfNeeded that were asked are asked again.
   void object_changed();
 
@@ -81,7 +81,7 @@ class PolicyMutations : public std::enable_shared_from_this<PolicyMutations> {
   const PolicyRequest request_;
   WriteSubject subject_;
   const std::shared_ptr<AccessCache> access_;
-  std::function<void(Expected<bool>)> done_;
+  std::function<void(const Expected<bool>&)> done_;
   std::optional<krm::Json> namespace_document_;
   std::vector<Invocation> invocations_;
   std::vector<Fault> faults_;
