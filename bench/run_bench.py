@@ -23,7 +23,8 @@ def measure(product, group, arguments, limits, discards):
     function, streams = figures.GROUPS[group]
     for attempt in range(1, TRIES + 1):
         try:
-            with products.Bed(product, arguments.binary, arguments.tools, arguments.run, streams) as bed:
+            binary = arguments.before if product == "before" else arguments.binary
+            with products.Bed(product, binary, arguments.tools, arguments.run, streams) as bed:
                 return list(function(bed, limits))
         except figures.Noise as noise:
             discards.append(f"{product} {noise}")
@@ -112,6 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("groups", nargs="*", help="gets, events, memory, burst; default: all")
     parser.add_argument("--binary", required=True, type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--before", type=lambda text: pathlib.Path(text).resolve(), help="another one to compare with")
     parser.add_argument("--tools", type=pathlib.Path, help="folder of the bench_* programs; default: that of --binary")
     parser.add_argument("--run", type=pathlib.Path, default=HERE / "run")
     parser.add_argument("--products", default=",".join(ALL))
@@ -126,6 +128,8 @@ def main():
     unknown = (set(arguments.groups) - set(figures.GROUPS)) | (set(names) - set(ALL))
     if unknown:
         parser.error("unknown: " + ", ".join(sorted(unknown)))
+    if arguments.before:
+        names.append("before")
     rounds = arguments.rounds or (2 if arguments.quick else 5)
     limits = figures.Limits(arguments.quick, arguments.foreign)
 
