@@ -200,6 +200,29 @@ TEST_F(MergedDocuments, AGG1601_WhenAShardHasNoAggregatedForm_PlainOnesAreMerged
   EXPECT_EQ(get("/apis", kAggregated).status, 406);
 }
 
+TEST_F(MergedDocuments, FP165_WhenAVersionHasNothingToRead_NoListHasIt) {
+  const auto group = [](const std::string& name) {
+    return R"("name":")" + name + R"(","versions":[{"groupVersion":")" + name +
+           R"(/v1","version":"v1"}])";
+  };
+  const auto list = [](const std::string& verb) {
+    return R"({"kind":"APIResourceList","resources":[{"name":"a","verbs":[")" + verb + R"("]}]})";
+  };
+  documents["alpha"]["/apis"] =
+      R"({"kind":"APIGroupList","groups":[{)" + group("a.io") + "},{" + group("b.io") + "}]}";
+  documents["alpha"]["/apis/a.io"] = R"({"kind":"APIGroup",)" + group("a.io") + "}";
+  documents["alpha"]["/apis/b.io"] = R"({"kind":"APIGroup",)" + group("b.io") + "}";
+  documents["alpha"]["/apis/a.io/v1"] = list("create");
+  documents["alpha"]["/apis/b.io/v1"] = list("list");
+  const Got got = get("/apis");
+  ASSERT_EQ(got.json().find("groups")->size(), 1U) << got.body;
+  EXPECT_EQ(got.json().find("groups")->items()[0].text({"name"}), "b.io");
+  EXPECT_EQ(get("/apis/b.io").status, 200);
+  EXPECT_EQ(get("/apis/b.io/v1").status, 200);
+  EXPECT_EQ(get("/apis/a.io").status, 404);
+  EXPECT_EQ(get("/apis/a.io/v1").status, 404);
+}
+
 TEST_F(MergedDocuments, T95_AGG1604_WhenOpenApiIsRead_LinksLeadToTheFirstSlotsDocuments) {
   const auto index = [](const std::string& entries) { return R"({"paths":{)" + entries + "}}"; };
   const auto entry = [](const std::string& key, const std::string& hash) {

@@ -98,7 +98,9 @@ std::optional<BuiltDocument> build_discovery(const DocumentRequest& request,
   BuiltDocument out;
   if (!parts.verbs.empty()) {
     keep_verbs(*all, parts.verbs);
-    drop_versions(*all, parts.empty_versions);
+    if (!parts.empty_versions.empty()) {
+      drop_versions(*all, parts.empty_versions);
+    }
     if (request.kind == Kind::kDiscovery && !has_entries(*all)) {
       return out;
     }
