@@ -430,6 +430,37 @@ ShardInfo: How a list was divided among several readers.
 Time: A time as RFC 3339 writes it, exact to the second.
 MicroTime: A time as RFC 3339 writes it, exact to the microsecond.
 Patch: Changes of an object, in the form that the content type names.
+APIVersions: Versions of the core group.
+  versions: The versions, best first.
+  serverAddressByClientCIDRs: Addresses of the server by where a client is.
+APIGroupList: The API groups that are served.
+  groups: The groups.
+APIGroup: An API group and its versions.
+  name: Name of the group.
+  versions: Its versions, best first.
+  preferredVersion: The version to take.
+  serverAddressByClientCIDRs: Addresses of the server by where a client is.
+GroupVersionForDiscovery: A version of an API group.
+  groupVersion: Group and version, like apps/v1.
+  version: The version alone.
+ServerAddressByClientCIDR: An address of the server, and for whom it is.
+  clientCIDR: Addresses of those clients.
+  serverAddress: Host and port, or a host name.
+APIResourceList: The resources of a version.
+  groupVersion: Group and version, like apps/v1.
+  resources: The resources and their subresources.
+APIResource: A resource or a subresource.
+  name: Plural name, behind a slash that of the subresource.
+  singularName: Name for one object.
+  namespaced: Whether its objects are in namespaces.
+  group: API group of its objects, where that is another.
+  version: API version of its objects, where that is another.
+  kind: Kind of its objects.
+  verbs: What can be done with it.
+  shortNames: Shorter names for command lines.
+  categories: Groups of resources it belongs to, as all.
+  storageVersionHash: Changes with the version in which objects are stored.
+PartialObjectMetadata: An object of which the metadata alone is shown.
 Condition: One aspect of an object.
   type: The aspect.
   status: True, False or Unknown.
