@@ -165,6 +165,8 @@ struct ResourceDef {
   /// Definitions: version that discovery's storage hash is made of. "": the storage version.
   std::string hashed_version;
   bool delete_answers_object = false;  ///< Namespace: DELETE answers with the object, never Status
+  /// All definitions of a name together, each with its own versions: Registry::find_any_identity.
+  bool of_any_definition = false;
   /// Another view of the objects stored by the resource of this group with the same plural
   /// (events.k8s.io shows core events): its versions convert by from_storage and to_storage.
   std::optional<std::string> stored_under_group;
@@ -222,8 +224,9 @@ class Registry {
   ///                  that has bound it, or in "*".
   [[nodiscard]] virtual ResourcePtr find(std::string_view cluster, std::string_view group,
                                          std::string_view resource) const = 0;
-  /// The resource in "*" under whatever identity, for metadata alone (AM-479): its identity is
-  /// kAnyIdentity, its versions are those of all. Null: there is none.
+  /// The resource in "*" under whatever identity, or of whatever definition, for metadata alone
+  /// (AM-479): its identity is kAnyIdentity or it is `of_any_definition`, its versions are those of
+  /// all. Null: there is none.
   [[nodiscard]] virtual ResourcePtr find_any_identity(std::string_view group,
                                                       std::string_view resource) const {
     static_cast<void>(group);

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "cel/internal/rule_set.h"
@@ -90,22 +93,29 @@ class Validator {
     const std::vector<std::string>& keys = node.schema->list_map_keys;
     std::map<std::string, const Json*> before;
     const bool by_key = node.schema->list_type == krm::ListType::kMap && old != nullptr;
-    const auto key_of = [&](const Json& item) {
+    // An item that lacks a key has no counterpart, whatever its default would be.
+    const auto key_of = [&](const Json& item) -> std::optional<std::string> {
       std::string out;
       for (const std::string& key : keys) {
         const Json* part = item.find(key);
-        out += (part == nullptr ? std::string() : part->dump()) + '\n';
+        if (part == nullptr || part->is_null()) {
+          return std::nullopt;
+        }
+        out += part->dump() + '\n';
       }
       return out;
     };
     if (by_key) {
       for (const Json& item : old->items()) {
-        before.emplace(key_of(item), &item);
+        if (std::optional<std::string> key = key_of(item)) {
+          before.emplace(std::move(*key), &item);
+        }
       }
     }
     for (std::size_t i = 0; i < value.size() && !stopped_; ++i) {
       const Json& item = value.items()[i];
-      const auto found = by_key ? before.find(key_of(item)) : before.end();
+      const std::optional<std::string> key = by_key ? key_of(item) : std::nullopt;
+      const auto found = key ? before.find(*key) : before.end();
       const Json* old_item = found == before.end() ? nullptr : found->second;
       visit(*node.items, path + '[' + std::to_string(i) + ']', item, old_item,
             counterpart.child(item, old_item));

@@ -30,13 +30,7 @@ DIFFERENCES = {
 # and for health checks that are not read (SE-116), 400 for the continue token of another list (SE-166).
 STRICTER = ["kcp-proxy-health", "kcp-proxy-invalid-paths", "kcp-proxy-methods", "list-continue-errors"]
 # What fails yet, by area. Whatever passes is to be taken off; nothing is to be added.
-NOT_YET = {
-    # schemas, claims and v1alpha1 forms of apis.kcp.io to the letter (KK-140 to KK-190), cache.kcp.io
-    "kcp-bindings": [
-        "claim-rules", "export-read-as-v1alpha1", "export-v1alpha1-claims", "path-annotation-sent",
-        "reference-rules", "schema-kind-rules",
-    ],
-}
+NOT_YET = {}
 LISTED = {**dict.fromkeys(STRICTER, "stricter"),
           **{f"{area}-{name}": "not yet" for area, names in NOT_YET.items() for name in names}}
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -495,6 +496,13 @@ bool is_established(const Json& crd) {
   return false;
 }
 
+/// Groups of Kubernetes from before groups were domains: who serves none of them himself may have
+/// them defined (KK-186, KK-223).
+bool is_undotted_group(std::string_view group) {
+  constexpr std::string_view kGroups[] = {"apps", "autoscaling", "batch", "extensions", "policy"};
+  return std::find(std::begin(kGroups), std::end(kGroups), group) != std::end(kGroups);
+}
+
 void check_immutable(const Json& crd, const Json& old, std::vector<Cause>& causes) {
   const auto check = [&](std::initializer_list<std::string_view> path, const char* field) {
     if (crd.text(path) != old.text(path)) {
@@ -526,7 +534,7 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
     // A kcp leaves it to the name check, other than a kube-apiserver.
   } else if (!group_faults.empty()) {
     causes.push_back(krm::field_invalid("spec.group", Json(group), join(group_faults, ",")));
-  } else if (group.find('.') == std::string::npos) {
+  } else if (group.find('.') == std::string::npos && !is_undotted_group(group)) {
     causes.push_back(
         krm::field_invalid("spec.group", Json(group), "should be a domain with at least one dot"));
   }

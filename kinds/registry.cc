@@ -106,6 +106,7 @@ void StaticPlusCrdRegistry::apply(apiserver::ApiServer& server, std::string_view
   ++known.generation;
   if (before != nullptr && !same) {
     server.end_watches(cluster, before->group, before->plural);
+    server.end_watches("*", before->group, before->plural);
   }
 }
 
@@ -122,6 +123,32 @@ apiserver::ResourcePtr StaticPlusCrdRegistry::find(std::string_view cluster, std
   }
   const auto found = known->second.definitions.find(name);
   return found == known->second.definitions.end() ? nullptr : found->second.def;
+}
+
+apiserver::ResourcePtr StaticPlusCrdRegistry::find_any_identity(std::string_view group,
+                                                                std::string_view resource) const {
+  const std::string name = qualified(group, resource);
+  std::shared_ptr<apiserver::ResourceDef> all;
+  for (const auto& [cluster, known] : clusters_) {
+    const auto found = known.definitions.find(name);
+    if (found == known.definitions.end()) {
+      continue;
+    }
+    const apiserver::ResourceDef& def = *found->second.def;
+    if (all == nullptr) {
+      all = std::make_shared<apiserver::ResourceDef>(def);
+      all->of_any_definition = true;
+      all->webhook = nullptr;
+      all->field_labels.clear();
+      continue;
+    }
+    for (const apiserver::ResourceVersion& version : def.versions) {
+      if (all->version(version.name) == nullptr) {
+        all->versions.push_back(version);
+      }
+    }
+  }
+  return all;
 }
 
 std::vector<apiserver::ResourcePtr> StaticPlusCrdRegistry::all(std::string_view cluster) const {

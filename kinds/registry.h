@@ -41,6 +41,9 @@ class StaticPlusCrdRegistry final : public apiserver::Registry {
 
   [[nodiscard]] apiserver::ResourcePtr find(std::string_view cluster, std::string_view group,
                                             std::string_view resource) const override;
+  /// Cost: one lookup in each cluster that has definitions.
+  [[nodiscard]] apiserver::ResourcePtr find_any_identity(std::string_view group,
+                                                         std::string_view resource) const override;
   [[nodiscard]] std::vector<apiserver::ResourcePtr> all(std::string_view cluster) const override;
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const override;
   [[nodiscard]] std::optional<apiserver::ServedBy> served_by(

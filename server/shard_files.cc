@@ -40,9 +40,11 @@ Expected<void> write_access(const Layout& layout, std::string_view pair,
       return fail(std::move(text->error()));
     }
   }
-  const std::string config = render_kubeconfig(
-      {{"root", base_url + std::string(krm::kRootClusterPath)}, {"base", base_url}}, pair, *ca,
-      *certificate, *key);
+  const std::string config =
+      render_kubeconfig({{"root", base_url + std::string(krm::kRootClusterPath)},
+                         {"base", base_url},
+                         {"shard-base", base_url}},  // as kcp's tools call it (KK-061)
+                        pair, *ca, *certificate, *key);
   if (const auto before = read_file(path); before && *before == config) {
     return {};
   }

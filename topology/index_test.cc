@@ -61,6 +61,23 @@ TEST_F(IndexTest, FP005_FP006_FP007_WhenPathsHopShards_FollowsThem) {
   expect("one:rh", "gama", "two");
 }
 
+TEST_F(IndexTest, KK142_WhenAClusterIsNamed_ItsPathIsThatOfConfirmedWorkspaces) {
+  fixture();
+  for (const auto& [name, path] :
+       {std::pair("root", "root"), {"one", "root:org"}, {"two", "root:org:rh"}}) {
+    EXPECT_EQ(canonical_path(index.now(), name), path);
+    EXPECT_EQ(resolve(index.now(), canonical_path(index.now(), name)).cluster, name);
+  }
+  cluster(root, "home", "user:ann");
+  EXPECT_EQ(canonical_path(index.now(), "home"), "");
+  EXPECT_EQ(canonical_path(index.now(), "none"), "");
+  // An edge that its cluster does not confirm leads nowhere.
+  index.upsert_workspace(root, workspace("root", "forged", "two"));
+  EXPECT_EQ(canonical_path(index.now(), "two"), "root:org:rh");
+  EXPECT_TRUE(index.delete_workspace(root, "root", "org"));
+  EXPECT_EQ(canonical_path(index.now(), "two"), "");
+}
+
 TEST_F(IndexTest, FP008_FP009_WhenASegmentIsUnknown_IsNotFound) {
   fixture();
   expect_unknown("does-not-exists:rh");

@@ -272,6 +272,23 @@ Resolution explain(const Snapshot& snapshot, std::string_view path,
   return walk(snapshot, path, Trace(snapshot, &steps));
 }
 
+std::string canonical_path(const Snapshot& snapshot, std::string_view cluster) {
+  constexpr std::size_t kDeepest = 256;
+  std::string path;
+  for (std::size_t depth = 0; depth < kDeepest; ++depth) {
+    if (cluster == kRootName) {
+      return std::string(kRootName) + path;
+    }
+    const Snapshot::ParentName parent = snapshot.parent_of(cluster);
+    if (parent.cluster.empty()) {
+      return {};
+    }
+    path.insert(0, ":" + std::string(parent.name));
+    cluster = parent.cluster;
+  }
+  return {};
+}
+
 std::string rewrite_home(std::string_view path) {
   constexpr std::string_view kUser = "user:";
   if (path.substr(0, kUser.size()) != kUser) {

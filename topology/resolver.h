@@ -63,6 +63,11 @@ struct ExplainStep {
 [[nodiscard]] Resolution explain(const Snapshot& snapshot, std::string_view path,
                                  std::vector<ExplainStep>& steps);
 
+/// The path from root to a logical cluster, over Workspaces that it confirms ("root:org:team"); "":
+/// none is known, as of homes, whose path has a user's name. Cost: a pass over all Workspaces for
+/// each segment. Threads: any.
+[[nodiscard]] std::string canonical_path(const Snapshot& snapshot, std::string_view cluster);
+
 /// `user:<name>[:rest]` -> `<home cluster>[:rest]`; everything else unchanged.
 [[nodiscard]] std::string rewrite_home(std::string_view path);
 

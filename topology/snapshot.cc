@@ -103,6 +103,26 @@ std::optional<WorkspaceFact> Snapshot::workspace(ShardId shard, std::string_view
   return fact;
 }
 
+Snapshot::ParentName Snapshot::parent_of(std::string_view name) const noexcept {
+  const auto fact = cluster(name);
+  ParentName found;
+  if (!fact || fact->parent == 0) {
+    return found;
+  }
+  workspaces_.for_each([&](const IndexMap::Entry& entry) {
+    FactReader in(entry.value);
+    in.u8();
+    const std::uint64_t mark = in.u64();
+    in.u32();
+    if (mark == fact->parent && in.text() == name) {
+      const std::string_view key = entry.key.substr(sizeof(ShardId));
+      const auto size = static_cast<unsigned char>(key.front());
+      found = {key.substr(1, size), key.substr(1 + std::size_t{size})};
+    }
+  });
+  return found;
+}
+
 std::vector<std::string_view> Snapshot::claimants(std::string_view path) const {
   std::vector<std::string_view> names;
   if (const auto entry = claims_.find(path); entry) {

@@ -114,6 +114,12 @@ class Snapshot {
   [[nodiscard]] std::optional<ClusterFact> cluster(std::string_view name) const noexcept;
   [[nodiscard]] std::optional<WorkspaceFact> workspace(ShardId shard, std::string_view cluster,
                                                        std::string_view name) const noexcept;
+  /// Cluster and name of the Workspace that leads to a logical cluster (KK-064); empty: none does.
+  /// O(all Workspaces): for what is asked seldom.
+  struct ParentName {
+    std::string_view cluster, name;
+  };
+  [[nodiscard]] ParentName parent_of(std::string_view cluster) const noexcept;
   /// Logical clusters without parent Workspace that claim the one-segment path.
   [[nodiscard]] std::vector<std::string_view> claimants(std::string_view path) const;
   /// Shards that hold at least one APIBinding of the export, ascending.

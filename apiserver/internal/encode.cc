@@ -50,7 +50,7 @@ Expected<void> ObjectEncoder::append_partial(std::string& out, std::string_view 
   out += '{';
   out += partial_prefix(form_);
   out += "\"metadata\":";
-  if (kind_->def->identity == kAnyIdentity) {
+  if (kind_->def->identity == kAnyIdentity || kind_->def->of_any_definition) {
     append_with_version(out, *kind_, stored->stamp.version, metadata.before);
   } else {
     out += metadata.before;

@@ -17,12 +17,14 @@ using krm::Schema;
 using krm::SchemaType;
 
 constexpr std::string_view kApiVersionText =
-    "APIVersion defines the versioned schema of this representation of an object. Servers should "
-    "convert recognized schemas to the latest internal value, and may reject unrecognized values.";
+    "API group and version in which the object is written here, like apps/v1; of the core group "
+    "the version alone. The server shows one object in every version that it serves.";
 constexpr std::string_view kKindText =
-    "Kind is a string value representing the REST resource this object represents. Servers may "
-    "infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase.";
-constexpr std::string_view kMetadataText = "Standard object's metadata.";
+    "What the object is, like ConfigMap. With apiVersion it says by which schema the object is "
+    "read. It cannot be changed.";
+constexpr std::string_view kMetadataText =
+    "Name, namespace and labels, and what the server keeps of every object.";
+constexpr std::string_view kItemsText = "The objects of the list.";
 
 Json reference(std::string_view component) {
   return Json::object({{"$ref", "#/components/schemas/" + std::string(component)}});
@@ -216,7 +218,8 @@ Json OpenApiSchemas::add_list(const ResourceDef& def, const ResourceVersion& ver
     properties["apiVersion"]["type"] = "string";
     properties["kind"]["type"] = "string";
     properties["metadata"]["allOf"] = Json::array({meta});
-    properties["items"] = Json::object({{"type", "array"}, {"items", std::move(item)}});
+    properties["items"] =
+        Json::object({{"type", "array"}, {"description", kItemsText}, {"items", std::move(item)}});
     describe_common_fields(list);
     schemas_[name] = std::move(list);
   }
@@ -225,10 +228,8 @@ Json OpenApiSchemas::add_list(const ResourceDef& def, const ResourceVersion& ver
 
 Json OpenApiSchemas::add_type(std::string_view type_name) {
   if (type_name == "Patch") {
-    leaf("Patch", Json::object({{"type", "object"},
-                                {"description",
-                                 "Patch is provided to give a concrete name and type to the "
-                                 "Kubernetes PATCH request body."}}));
+    leaf("Patch",
+         Json::object({{"type", "object"}, {"description", krm::builtin_text("Patch", {})}}));
     return reference(meta_component("Patch"));
   }
   const krm::SchemaPtr schema = krm::builtin_type(type_name);
@@ -260,6 +261,7 @@ std::string OpenApiSchemas::named(const Schema& schema) {
     schemas_[name] = Json::object();  // types may refer to themselves
     // Definitions may narrow the names in metadata: the shared type is the plain one.
     Json made = body(schema.type_name == "ObjectMeta" ? *krm::object_meta_schema() : schema, true);
+    describe_common_fields(made);
     schemas_[name] = std::move(made);
   }
   return name;
@@ -280,9 +282,14 @@ Json OpenApiSchemas::write(const Schema& schema, bool builtin) {
   if (builtin) {
     switch (schema.form) {
       case ScalarForm::kTime:
-        return leaf("Time", Json::object({{"type", "string"}, {"format", "date-time"}}));
+        return leaf("Time", Json::object({{"type", "string"},
+                                          {"format", "date-time"},
+                                          {"description", krm::builtin_text("Time", {})}}));
       case ScalarForm::kMicroTime:
-        return leaf("MicroTime", Json::object({{"type", "string"}, {"format", "date-time"}}));
+        return leaf("MicroTime",
+                    Json::object({{"type", "string"},
+                                  {"format", "date-time"},
+                                  {"description", krm::builtin_text("MicroTime", {})}}));
       case ScalarForm::kQuantity:
         return leaf("Quantity",
                     Json::object({{"description", "A number with a suffix, like 500m or 2Gi."},

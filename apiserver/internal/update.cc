@@ -212,8 +212,10 @@ Expected<void> finish_update(WriteOp& op, const krm::Json* before) {
     return done;
   }
   const ResourceDef& def = *op.kind->def;
+  krm::Json stored = *op.object;
+  fill_stored_defaults(op, stored);
   if (def.generation && op.subresource != "status" &&
-      spec_differs(*op.old, *op.object, op.kind->version->status)) {
+      spec_differs(*op.old, stored, op.kind->version->status)) {
     const krm::Json* generation = op.old->at({"metadata", "generation"});
     op.object->make({"metadata", "generation"}) =
         krm::Json((generation == nullptr ? 0 : generation->as_integer()) + 1);

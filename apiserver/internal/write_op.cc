@@ -73,7 +73,10 @@ bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
     }
     return copy;
   };
-  const krm::Json object = in_version(*op.object);
+  krm::Json object = in_version(*op.object);
+  if (kind.version->from_storage != nullptr) {
+    krm::fill_defaults(schema, object);  // what was written had them, what is converted may not
+  }
   const krm::Json old = op.old == nullptr ? krm::Json() : in_version(*op.old);
   const krm::Json* before = op.old == nullptr ? nullptr : &old;
   std::vector<Cause> found;
@@ -232,6 +235,13 @@ Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* ol
   return {};
 }
 
+void fill_stored_defaults(const WriteOp& op, krm::Json& object) {
+  const ResourceVersion& storage = op.kind->def->storage_version();
+  if (!op.kind->def->builtin && !op.kind->is_custom() && storage.schema != nullptr) {
+    krm::fill_defaults(*storage.schema, object);
+  }
+}
+
 Expected<void> validate_write(WriteOp& op) {
   const ResourceDef& def = *op.kind->def;
   std::vector<Cause> causes;
@@ -244,6 +254,7 @@ Expected<void> validate_write(WriteOp& op) {
     def.hooks.validate(op.context(), *op.object, op.old.get(), causes);
   }
   if (causes.empty()) {
+    fill_stored_defaults(op, *op.object);
     return {};
   }
   return fail(krm::invalid(def.stored_under_group.value_or(def.group), def.kind,

@@ -156,6 +156,10 @@ void mutate(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
 void keep_managed_fields(WriteOp& op, const krm::Json& before, krm::Json& changed);
 /// Metadata, schema and hooks. @error kInvalid
 [[nodiscard]] Expected<void> validate_write(WriteOp& op);
+/// Puts the defaults of the storage version into an object of a kind that this process defines:
+/// what Hooks::prepare left out so that the schema judges it without (KK-019). validate_write does
+/// so.
+void fill_stored_defaults(const WriteOp& op, krm::Json& object);
 /// The resource is still served, and AdmissionStep::check_new. Fills op.rests_on.
 [[nodiscard]] Expected<void> check_new(WriteOp& op);
 /// The answer to a create while what its kind is served by is being deleted (AM-385).

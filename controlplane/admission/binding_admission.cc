@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -13,12 +14,15 @@
 #include "apiserver/controllers/controller.h"
 #include "base/strings.h"
 #include "controlplane/admission/export_admission.h"
+#include "controlplane/admission/internal/typed_form.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/kinds/kcp_kinds.h"
 #include "krm/finalizers.h"
+#include "krm/go_text.h"
 #include "krm/status.h"
 
 namespace kintsugi::controlplane {
@@ -67,31 +71,20 @@ std::string shown_selector(const Json& selector) {
   return out + "}";
 }
 
-/// As kcp's own admission leaves a binding for the schema to look at: what has to be there is
-/// empty where it is absent, and an empty path is none (KK-161).
-void fill_claims(Json& binding) {
-  if (Json* target = binding.at({"spec", "reference", "export"});
-      target != nullptr && target->is_object()) {
-    if (const Json* path = target->find("path");
-        path != nullptr && path->as_string().empty() && path->is_string()) {
-      target->erase("path");
-    }
-  }
-  Json* claims = binding.at({"spec", "permissionClaims"});
-  if (claims == nullptr || !claims->is_array()) {
-    return;
-  }
-  for (Json& claim : claims->edit_items()) {
-    if (!claim.is_object()) {
-      continue;
-    }
-    if (claim.find("state") == nullptr) {
-      claim["state"] = "";
-    }
-    if (claim.find("verbs") == nullptr) {
-      claim["verbs"] = Json();
-    }
-  }
+const Json* export_of(const Json& binding) {
+  const Json* found = binding.at({"spec", "reference", "export"});
+  return found != nullptr && found->is_object() ? found : nullptr;
+}
+
+const krm::Schema& spec_schema() {
+  return *api_binding_kind()->storage_version().schema->property("spec")->schema;
+}
+
+/// Whether kcp's admission can read the spec into its own struct.
+bool is_readable(const Json& binding) {
+  const Json* spec = binding.find("spec");
+  Json copy = spec == nullptr ? Json() : *spec;
+  return spec != nullptr && to_typed_form(spec_schema(), copy);
 }
 
 /// Faults of claims that the schema cannot say, as kcp prints lists of them.
@@ -122,11 +115,34 @@ std::vector<std::string> claim_faults(const Json& binding) {
   return faults;
 }
 
-bool same_reference(const Json& a, const Json& b) {
-  const Json* left = a.at({"spec", "reference"});
-  const Json* right = b.at({"spec", "reference"});
+/// What admission has to say of a spec that fits its schema, as kcp prints lists (KK-161).
+std::string spec_fault(const Json& binding) {
+  std::vector<std::string> faults = claim_faults(binding);
+  if (export_of(binding) == nullptr) {
+    faults.insert(faults.begin(), "spec.reference.export: Required value");
+  } else if (binding.text({"spec", "reference", "export", "name"}).empty()) {
+    faults.insert(faults.begin(), "spec.reference.export.name: Required value");
+  }
+  return faults.empty() ? "" : "[" + join(faults, " ") + "]";
+}
+
+std::string phase_fault(const Json& binding, const Json& old) {
+  const std::string_view before = old.text({"status", "phase"});
+  return before.empty() || !binding.text({"status", "phase"}).empty()
+             ? ""
+             : "[status.phase: Forbidden: cannot transition from " + krm::go_quote(before) +
+                   " to \"\"]";
+}
+
+bool same_at(const Json& a, const Json& b, std::initializer_list<std::string_view> path) {
+  const Json* left = a.at(path);
+  const Json* right = b.at(path);
   return (left == nullptr) == (right == nullptr) && (left == nullptr || *left == *right);
 }
+
+bool same_reference(const Json& a, const Json& b) { return same_at(a, b, {"spec", "reference"}); }
+
+bool same_spec(const Json& a, const Json& b) { return same_at(a, b, {"spec"}); }
 
 std::string claim_key(const Json& claim) {
   return std::string(claim.text({"group"})) + "/" + std::string(claim.text({"resource"})) + "/" +
@@ -259,7 +275,9 @@ void prepare_binding(const apiserver::WriteContext& context, Json& binding, cons
   if (!is_marked(binding) && !apiserver::has_finalizer(binding, krm::kBindingFinalizer)) {
     binding.make({"metadata", "finalizers"}).push_back(Json(krm::kBindingFinalizer));
   }
-  fill_claims(binding);
+  if (export_of(binding) != nullptr) {
+    to_typed_form(spec_schema(), binding["spec"]);
+  }
   if (old == nullptr) {
     return;
   }
@@ -277,13 +295,12 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
     done({});
     return;
   }
-  const std::string name = shown_name(context, *binding);
-  if (binding->at({"spec", "reference"}) == nullptr) {
-    done({});  // the schema requires it
+  const bool changed = old == nullptr || !same_reference(*binding, *old);
+  if (!changed || export_of(*binding) == nullptr || !is_readable(*binding)) {
+    done({});  // what is wrong with it, the schema and approve_binding say
     return;
   }
-  const bool has_export = binding->at({"spec", "reference", "export"}) != nullptr;
-  const bool changed = old == nullptr || !same_reference(*binding, *old);
+  const std::string name = shown_name(context, *binding);
   const std::string_view path = binding->text({"spec", "reference", "export", "path"});
   const std::string_view export_name = binding->text({"spec", "reference", "export", "name"});
   const std::string no_permission =
@@ -291,24 +308,9 @@ void admit_binding(const ApiCatalog& catalog, auth::Authorizer& authorizer,
       " APIBinding: no permission to bind to export " +
       (path.empty() ? std::string(export_name)
                     : std::string(path) + ":" + std::string(export_name));
-  const std::optional<std::string> cluster =
-      has_export ? export_cluster(catalog, context.cluster, *binding) : std::nullopt;
-  if (has_export && changed && !cluster) {
+  const std::optional<std::string> cluster = export_cluster(catalog, context.cluster, *binding);
+  if (!cluster) {
     done(fail(refused(name, no_permission)));
-    return;
-  }
-  std::vector<std::string> faults = claim_faults(*binding);
-  if (!has_export) {
-    faults.insert(faults.begin(), "spec.reference.export: Required value");
-  } else if (export_name.empty()) {
-    faults.insert(faults.begin(), "spec.reference.export.name: Required value");
-  }
-  if (!faults.empty()) {
-    done(fail(refused(name, "[" + join(faults, ", ") + "]")));
-    return;
-  }
-  if (old != nullptr) {
-    done({});  // a changed reference is refused by the schema's rule
     return;
   }
   if (is_open_export(*cluster, export_name)) {
@@ -395,8 +397,17 @@ void warn_of_claims(const Json& binding, const Json* old, std::vector<std::strin
 void approve_binding(auth::Authorizer* authorizer, const apiserver::WriteContext& context,
                      const Json* binding, const Json* old, apiserver::Hooks::AdmitDone done) {
   const std::string name(binding == nullptr ? "" : binding->text({"metadata", "name"}));
+  if (binding != nullptr && context.subresource == "status" && old != nullptr) {
+    if (const std::string fault = phase_fault(*binding, *old); !fault.empty()) {
+      done(fail(refused(name, fault)));
+      return;
+    }
+  }
   if (binding != nullptr && context.subresource.empty()) {
-    if (const std::string fault = version_annotation_fault(*binding, old); !fault.empty()) {
+    const bool changed = old == nullptr || !same_spec(*binding, *old);
+    std::string fault = changed ? spec_fault(*binding) : "";
+    fault = fault.empty() ? version_annotation_fault(*binding, old) : fault;
+    if (!fault.empty()) {
       done(fail(refused(name, fault)));
       return;
     }

@@ -13,7 +13,9 @@
 namespace kintsugi::controlplane {
 
 /// Bindings have the finalizer until they are deleted; what v1alpha1 does not show of the status
-/// stays.
+/// stays. The spec of one with a reference to an export gets the form in which kcp's admission
+/// leaves it for its schema to judge (KK-019, KK-161): required members that are missing are empty,
+/// optional ones that are empty are none. The schema's defaults come back behind it.
 void prepare_binding(const apiserver::WriteContext& context, krm::Json& binding,
                      const krm::Json* old);
 /// Who creates a binding needs verb `bind` on the export.

@@ -4,6 +4,7 @@
 
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/kinds/kcp_kinds.h"
 #include "controlplane/testing/write.h"
 #include "krm/finalizers.h"
 
@@ -23,11 +24,13 @@ Json parse(const std::string& text) {
 }
 
 Json binding(const std::string& claims) {
-  return parse(R"({"metadata": {"name": "b"}, "spec": {"permissionClaims": [)" + claims + "]}}");
+  return parse(R"({"metadata": {"name": "b"}, "spec": {"reference": {"export": {"name": "e"}},
+      "permissionClaims": [)" +
+               claims + "]}}");
 }
 std::string claim(const char* resource, const char* verbs, const char* state = "Accepted") {
   return R"({"group": "", "resource": ")" + std::string(resource) + R"(", "verbs": )" + verbs +
-         R"(, "state": ")" + state + R"("})";
+         R"(, "selector": {"matchAll": true}, "state": ")" + state + R"("})";
 }
 
 class BindingAdmissionTest : public ::testing::Test {
@@ -121,15 +124,101 @@ TEST_F(BindingAdmissionTest, WhenItIsDeleted_KK160_TheFinalizerIsTheSystems) {
 }
 
 TEST(Bindings, WhenMembersOfClaimsAreAbsent_KK161_TheSchemaSeesThemEmpty) {
-  Json binding = *Json::parse(R"({"metadata":{"name":"b"},"spec":{
+  const Json sent = parse(R"({"metadata":{"name":"b"},"spec":{
       "reference":{"export":{"name":"e","path":""}},
-      "permissionClaims":[{"resource":"a"},{"resource":"b","state":"Accepted","verbs":["get"]},7]}})");
+      "permissionClaims":[{"resource":"a"},{"group":"","resource":"b","identityHash":"",
+        "selector":{"matchAll":false,"matchLabels":{"a":"b"}},"state":"Accepted","verbs":["get"]}]}})");
+  Json judged = sent;
   const TestWrite write(member({"devs"}));
-  prepare_binding(write.context, binding, nullptr);
-  EXPECT_EQ(binding.at({"spec", "reference"})->dump(), R"({"export":{"name":"e"}})");
-  EXPECT_EQ(binding.at({"spec", "permissionClaims"})->dump(),
-            R"([{"resource":"a","state":"","verbs":null},)"
-            R"({"resource":"b","state":"Accepted","verbs":["get"]},7])");
+  prepare_binding(write.context, judged, nullptr);
+  EXPECT_EQ(judged.at({"spec", "reference"})->dump(), R"({"export":{"name":"e"}})");
+  EXPECT_EQ(judged.at({"spec", "permissionClaims"})->dump(),
+            R"([{"resource":"a","selector":{},"state":"","verbs":null},)"
+            R"({"resource":"b","selector":{"matchLabels":{"a":"b"}},"state":"Accepted",)"
+            R"("verbs":["get"]}])");
+}
+
+TEST(Bindings, WhenSomethingHasAnotherType_KK161_TheSchemaSeesItAsItIs) {
+  for (const char* spec : {R"({"reference":"x"})", R"({"reference":{"export":7}})",
+                           R"({"reference":{"export":{"name":5}}})", R"({"reference":{}})",
+                           R"({"reference":{"export":{"name":"e"}},"permissionClaims":[7]})"}) {
+    Json binding = parse(R"({"metadata":{"name":"b"},"spec":)" + std::string(spec) + "}");
+    const std::string before = binding.find("spec")->dump();
+    const TestWrite write(member({"devs"}));
+    prepare_binding(write.context, binding, nullptr);
+    EXPECT_EQ(binding.find("spec")->dump(), before);
+    ListedRights rights;
+    ApiCatalog catalog;
+    std::string text = "no answer";
+    admit_binding(catalog, rights, write.context, &binding, nullptr,
+                  [&](Expected<void> result) { text = text_of(result); });
+    EXPECT_EQ(text, "") << spec << ": the schema refuses it, or approve_binding";
+    EXPECT_TRUE(rights.questions.empty());
+  }
+}
+
+TEST(Bindings, WhenTheReferenceIsNew_KK162_VerbBindIsAskedForCreateAndUpdate) {
+  const Json wanted = parse(
+      R"({"metadata":{"name":"b"},"spec":{"reference":{"export":{"name":"x","path":"root"}}}})");
+  const Json other = parse(
+      R"({"metadata":{"name":"b"},"spec":{"reference":{"export":{"name":"y","path":"root"}}}})");
+  ApiCatalog catalog;
+  const TestWrite write(member({"devs"}));
+  const auto admitted = [&](ListedRights& rights, const Json& now, const Json* old) {
+    std::string text = "no answer";
+    admit_binding(catalog, rights, write.context, &now, old,
+                  [&](Expected<void> result) { text = text_of(result); });
+    return text;
+  };
+  const std::string forbidden = "apibindings.apis.kcp.io \"b\" is forbidden: unable to ";
+  ListedRights rights;
+  EXPECT_EQ(admitted(rights, wanted, nullptr),
+            forbidden + "create APIBinding: no permission to bind to export root:x");
+  EXPECT_EQ(admitted(rights, wanted, &other),
+            forbidden + "update APIBinding: no permission to bind to export root:x");
+  EXPECT_EQ(admitted(rights, wanted, &wanted), "");
+  EXPECT_EQ(rights.questions.size(), 2U);
+  rights.allowed_texts = {"root bind apis.kcp.io/apiexports/x"};
+  EXPECT_EQ(admitted(rights, wanted, &other), "") << "the schema's rule then refuses the change";
+  rights.allowed_texts = {"abc bind apis.kcp.io/apiexports/"};
+  EXPECT_EQ(
+      admitted(rights, parse(R"({"metadata":{"name":"b"},"spec":{"reference":{"export":{}}}})"),
+               nullptr),
+      "");
+}
+
+TEST_F(BindingAdmissionTest, WhenTheSchemaHasNothingToSay_KK161_AllFaultsAreOneList) {
+  const auto of = [](const char* spec) {
+    return parse(R"({"metadata":{"name":"b"},"spec":)" + std::string(spec) + "}");
+  };
+  const std::string missing =
+      ".selector: Required value: either one of matchAll, matchLabels, or matchExpressions must be "
+      "set";
+  EXPECT_EQ(approve(of(R"({"reference":{}})")), refused("[spec.reference.export: Required value]"));
+  EXPECT_EQ(
+      approve(of(R"({"reference":{"export":{"name":""}},"permissionClaims":[
+              {"resource":"a","selector":{},"state":"Rejected","verbs":["get"]},
+              {"resource":"b","selector":{"matchAll":true,"matchLabels":{"a":"b"},
+                "matchExpressions":[{"key":"k","operator":"Exists"}]},"state":"Rejected","verbs":["get"]}]})")),
+      refused("[spec.reference.export.name: Required value spec.permissionClaims[0]" + missing +
+              R"( spec.permissionClaims[1].selector.matchLabels: Invalid value: )"
+              R"({"matchLabels":{"a":"b"},"matchExpressions":[{"key":"k","operator":"Exists"}],)"
+              R"("matchAll":true}: matchLabels cannot be used with matchAll )"
+              R"(spec.permissionClaims[1].selector.matchExpressions: Invalid value: )"
+              R"({"matchLabels":{"a":"b"},"matchExpressions":[{"key":"k","operator":"Exists"}],)"
+              R"("matchAll":true}: matchExpressions cannot be used with matchAll])"));
+  const Json unchanged = of(R"({"reference":{}})");
+  EXPECT_EQ(approve(unchanged, &unchanged), "") << "KK-009";
+}
+
+TEST_F(BindingAdmissionTest, WhenThePhaseGoesBack_KK161_ItIsRefusedForTheSystemToo) {
+  Json bound = binding("");
+  bound.make({"status", "phase"}) = "Bound";
+  Json unbound = binding("");
+  unbound.make({"status", "phase"}) = "";
+  EXPECT_EQ(approve(unbound, &bound, "system:masters", "status"),
+            refused("[status.phase: Forbidden: cannot transition from \"Bound\" to \"\"]"));
+  EXPECT_EQ(approve(bound, &unbound, "system:masters", "status"), "");
 }
 
 struct GroupCase {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/strings.h"
 #include "controlplane/admission/privileges.h"
 #include "controlplane/internal/names.h"
 #include "krm/annotations.h"
@@ -149,16 +148,14 @@ std::string kept_claims_fault(const Json& object, const Json* old, std::string_v
 }  // namespace
 
 std::string export_fault(const Json& object, const Json* old) {
-  std::vector<std::string> faults;
   const std::vector<const Json*> claims = listed(&object, "permissionClaims");
   const std::vector<const Json*> claimed = listed(old, "permissionClaims");
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const Json& claim = *claims[i];
     if (claim.text({"identityHash"}).empty() && !was_there(claimed, claim) &&
         needs_identity(claim.text({"group"}), claim.text({"resource"}))) {
-      faults.push_back(
-          invalid_text("spec.permissionClaims[" + std::to_string(i) + "].identityHash", "",
-                       "identityHash is required for API types that are not built-in"));
+      return invalid_text("spec.permissionClaims[" + std::to_string(i) + "].identityHash", "",
+                          "identityHash is required for API types that are not built-in");
     }
   }
   const std::vector<const Json*> resources = listed(&object, "resources");
@@ -171,11 +168,11 @@ std::string export_fault(const Json& object, const Json* old) {
                             std::string(group.empty() ? std::string_view("core") : group);
     const std::string_view schema = resource.text({"schema"});
     if (!schema.ends_with(end) && !was_there(served, resource)) {
-      faults.push_back(invalid_text("spec.resources[" + std::to_string(i) + "].schema", schema,
-                                    "must end in " + end));
+      return invalid_text("spec.resources[" + std::to_string(i) + "].schema", schema,
+                          "must end in " + end);
     }
   }
-  return join(faults, ", ");
+  return {};
 }
 
 std::string version_annotation_fault(const Json& object, const Json* old) {

@@ -62,6 +62,14 @@ TEST(ExportAdmission, WhenASchemaIsOfSomethingElse_KK141_SaysWhatItEndsIn) {
   EXPECT_EQ(export_fault(wrong, &wrong), "");
 }
 
+TEST(ExportAdmission, WhenSeveralThingsAreWrong_KK140_KK141_TheFirstIsTold) {
+  const Json wrong = export_with(
+      R"({"permissionClaims": [{"group": "a.io", "resource": "widgets", "verbs": ["get"]},
+                               {"group": "b.io", "resource": "widgets", "verbs": ["get"]}],
+          "resources": [{"group": "", "name": "cows", "schema": "v1.cows.wild"}]})");
+  EXPECT_EQ(export_fault(wrong, nullptr), export_fault(export_with(kWidgets), nullptr));
+}
+
 TEST(ExportAdmission, WhenAStatusIsWritten_KK143_OnlyTheSystemMay) {
   const Json any = export_with("{}");
   EXPECT_EQ(approved(any, &any, "status"),

@@ -457,7 +457,9 @@ void prepare_workspace(const WorkspaceTypeLookup& types, const apiserver::WriteC
   if (!type) {
     return;  // admission says so
   }
-  workspace.make({"spec", "type", "path"}) = type->path;
+  if (workspace.text({"spec", "type", "path"}).empty()) {
+    workspace.make({"spec", "type", "path"}) = type->path;
+  }
   if (const Json* labels = type->object.at({"spec", "additionalWorkspaceLabels"})) {
     for (const krm::JsonMember& label : labels->members()) {
       if (workspace.at({"metadata", "labels", label.key}) == nullptr) {

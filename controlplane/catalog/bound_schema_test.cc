@@ -50,6 +50,9 @@ TEST(NewSchemaFaults, KK186_Groups) {
   EXPECT_EQ(
       faults(schema("v1.things.plain", "plain")),
       Texts{R"(spec.group: Invalid value: "plain": should be a domain with at least one dot)"});
+  for (const char* group : {"apps", "autoscaling", "batch", "extensions", "policy"}) {
+    EXPECT_EQ(faults(schema("v1.things." + std::string(group), group)), Texts{}) << group;
+  }
   const Texts protected_group = faults(schema("v1.things.a.k8s.io", "a.k8s.io"));
   ASSERT_EQ(protected_group.size(), 1U);
   EXPECT_TRUE(protected_group[0].starts_with(
@@ -75,10 +78,16 @@ TEST(NewSchemaFaults, KK187_KK188_VersionsSchemasAndNamesAreThoseOfDefinitions) 
   EXPECT_TRUE(faults(loose)[0].starts_with("spec.versions[0].schema.openAPIV3Schema.type: "))
       << faults(loose)[0];
 
-  Json unnamed = schema();
-  unnamed.make({"spec", "names", "kind"}) = "";
-  ASSERT_FALSE(faults(unnamed).empty());
-  EXPECT_TRUE(faults(unnamed)[0].starts_with("spec.names.kind: ")) << faults(unnamed)[0];
+  for (const char* name : {"kind", "listKind", "singular"}) {
+    Json unnamed = schema();
+    unnamed.make({"spec", "names", name}) = "";
+    const Texts required = {"spec.names." + std::string(name) + ": Required value"};
+    EXPECT_EQ(faults(unnamed), required);
+    unnamed.make({"spec", "names"}).erase(name);
+    EXPECT_EQ(faults(unnamed), required);
+    EXPECT_EQ(schema_faults(unnamed).empty(), std::string_view(name) != "kind")
+        << "one that is stored is served under names made of its kind";
+  }
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ class ShardRegistry final : public apiserver::Registry {
                                             std::string_view resource) const override;
   [[nodiscard]] apiserver::ResourcePtr find_any_identity(std::string_view group,
                                                          std::string_view resource) const override {
-    return bound_.find_any_identity(group, resource);
+    apiserver::ResourcePtr bound = bound_.find_any_identity(group, resource);
+    return bound != nullptr ? bound : own_.find_any_identity(group, resource);
   }
   [[nodiscard]] std::vector<apiserver::ResourcePtr> all(std::string_view cluster) const override;
   [[nodiscard]] std::uint64_t generation(std::string_view cluster) const override;

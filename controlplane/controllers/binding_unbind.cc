@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +9,7 @@
 #include "base/strings.h"
 #include "controlplane/controllers/internal/binding_controller.h"
 #include "controlplane/controllers/internal/conditions.h"
+#include "controlplane/internal/names.h"
 #include "krm/finalizers.h"
 
 namespace kintsugi::controlplane {
@@ -21,11 +24,48 @@ struct BindingController::Remaining {
   std::size_t count = 0;
 };
 
+bool BindingController::is_shared(const apiserver::ObjectKey& key, const Json& entry) const {
+  const std::string_view uid = entry.text({"schema", "UID"});
+  const std::string_view identity = entry.text({"schema", "identityHash"});
+  const auto has_it = [&](const Json& other) {
+    const Json* list = other.at({"status", "boundResources"});
+    return list != nullptr &&
+           std::any_of(list->items().begin(), list->items().end(), [&](const Json& one) {
+             return one.text({"schema", "UID"}) == uid &&
+                    one.text({"schema", "identityHash"}) == identity;
+           });
+  };
+  const auto waits_for_it = [&](const Json& other) {
+    const std::string_view pinned = other.text({"status", "apiExportClusterName"});
+    const std::optional<ExportRef> ref = params_.catalog.find_export(
+        key.cluster, pinned.empty() ? other.text({"spec", "reference", "export", "path"}) : pinned,
+        other.text({"spec", "reference", "export", "name"}));
+    const std::optional<Json> offer = ref ? params_.catalog.get_export(*ref) : std::nullopt;
+    const Json* resources = offer ? offer->at({"spec", "resources"}) : nullptr;
+    return resources != nullptr && offer->text({"status", "identityHash"}) == identity &&
+           std::any_of(resources->items().begin(), resources->items().end(), [&](const Json& one) {
+             const std::optional<Json> schema =
+                 params_.catalog.get_schema(ref->cluster, one.text({"schema"}));
+             return schema && apiserver::uid_of(*schema) == uid;
+           });
+  };
+  bool shared = false;
+  reader().list(key.cluster, kApisGroup, kApiBindings, "", [&](const Json& other) {
+    shared = other.text({"metadata", "name"}) != key.name && !apiserver::is_deleted(other) &&
+             (has_it(other) || waits_for_it(other));
+    return !shared;
+  });
+  return shared;
+}
+
 BindingController::Remaining BindingController::remaining_objects(const apiserver::ObjectKey& key,
                                                                   const Json& binding) const {
   Remaining out;
   const Json* list = binding.at({"status", "boundResources"});
   for (const Json& entry : list == nullptr ? Json::Array() : list->items()) {
+    if (is_shared(key, entry)) {
+      continue;
+    }
     const std::string group(entry.text({"group"}));
     const std::string resource = std::string(entry.text({"resource"})) + ":" +
                                  std::string(entry.text({"schema", "identityHash"}));

@@ -48,7 +48,8 @@ std::string WorkspaceScheduler::Job::hint_cluster() const {
 }
 
 bool WorkspaceScheduler::Job::is_shown() const {
-  return annotation(workspace, krm::kPlacedShardAnnotation) == shard &&
+  return annotation(workspace, krm::kShardAnnotation) == shard &&
+         annotation(workspace, krm::kPlacedShardAnnotation) == shard &&
          annotation(workspace, krm::kPlacedClusterAnnotation) == cluster &&
          apiserver::has_finalizer(workspace, krm::kWorkspaceFinalizer) && names_creator();
 }
@@ -207,7 +208,8 @@ void WorkspaceScheduler::note_placement(const JobPtr& job, const std::string& sh
 /// The Workspace says what the fact says, whatever it said before.
 void WorkspaceScheduler::show_placement(const JobPtr& job) {
   Json workspace = job->workspace;
-  for (const auto& [key, value] : {std::pair(krm::kPlacedShardAnnotation, job->shard),
+  for (const auto& [key, value] : {std::pair(krm::kShardAnnotation, job->shard),
+                                   std::pair(krm::kPlacedShardAnnotation, job->shard),
                                    std::pair(krm::kPlacedClusterAnnotation, job->cluster)}) {
     const std::string said = annotation(workspace, key);
     if (!said.empty() && said != value) {
@@ -248,6 +250,7 @@ void WorkspaceScheduler::forget_placement(const JobPtr& job) {
   job->fact.erase("cluster");
   Json workspace = job->workspace;
   if (Json* annotations = workspace.at({"metadata", "annotations"})) {
+    annotations->erase(krm::kShardAnnotation);
     annotations->erase(krm::kPlacedShardAnnotation);
     annotations->erase(krm::kPlacedClusterAnnotation);
   }
@@ -332,6 +335,7 @@ void WorkspaceScheduler::adopt(const JobPtr& job) {
 void WorkspaceScheduler::drop_claims(const JobPtr& job) {
   Json workspace = job->workspace;
   if (Json* annotations = workspace.at({"metadata", "annotations"})) {
+    annotations->erase(krm::kShardAnnotation);
     annotations->erase(krm::kPlacedShardAnnotation);
     annotations->erase(krm::kPlacedClusterAnnotation);
   }

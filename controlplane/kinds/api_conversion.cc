@@ -14,7 +14,6 @@ constexpr std::string_view kDocument = R"json({
  "versions": [{"name": "v1alpha1", "served": true, "storage": true,
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
-   "description": "APIConversion contains rules to convert between the versions of the APIResourceSchema of the same name.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["conversions"], "properties": {
      "conversions": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["from", "to"],

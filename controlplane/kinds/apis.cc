@@ -1,11 +1,9 @@
-#include <algorithm>
-#include <functional>
-#include <initializer_list>
 #include <string>
 #include <utility>
 
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/kinds/internal/apis_conversion.h"
+#include "controlplane/kinds/internal/member_order.h"
 #include "controlplane/kinds/kcp_kinds.h"
 #include "krm/status.h"
 
@@ -21,14 +19,21 @@ constexpr std::string_view kSchemaDocument = R"json({
   "listKind": "APIResourceSchemaList", "categories": ["kcp"]},
  "versions": [{"name": "v1alpha1", "served": true, "storage": true,
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "APIResourceSchema describes a resource, identified by (group, version, resource, schema).",
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["group", "names", "scope", "versions"], "x-kubernetes-validations": [
       {"rule": "size(self.versions) == 1 || (size(self.versions) > 1 && has(self.conversion))",
        "message": "Conversion must be specified when multiple versions exist"}], "properties": {
      "group": {"type": "string"}, "scope": {"type": "string", "enum": ["Cluster", "Namespaced"]},
      "nameValidation": {"type": "string", "default": "DNS1123Subdomain", "enum": ["DNS1123Subdomain", "PathSegmentName"]},
-     "conversion": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+     "conversion": {"type": "object", "required": ["strategy"], "x-kubernetes-validations": [
+       {"rule": "(self.strategy == 'None' && !has(self.webhook)) || (self.strategy == 'Webhook' && has(self.webhook))",
+        "message": "Webhook must be specified if strategy=Webhook"}], "properties": {
+      "strategy": {"type": "string", "enum": ["None", "Webhook"]},
+      "webhook": {"type": "object", "required": ["conversionReviewVersions"], "properties": {
+       "clientConfig": {"type": "object", "properties": {"url": {"type": "string", "format": "uri"},
+        "caBundle": {"type": "string", "format": "byte"}}},
+       "conversionReviewVersions": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}}}}},
      "names": {"type": "object", "required": ["kind", "plural"], "properties": {
       "categories": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
       "kind": {"type": "string"}, "listKind": {"type": "string"}, "plural": {"type": "string"},
@@ -55,12 +60,12 @@ constexpr std::string_view kExportDocument = R"json({
  "versions": [
  {"name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "description": "APIExport registers an API and implementation to allow consumption by others through APIBindings.",
+  "schema": {"openAPIV3Schema": {"type": "object",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
      "resources": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "group"],
-      "items": {"type": "object", "required": ["name", "schema"], "properties": {
-       "group": {"type": "string", "default": ""}, "schema": {"type": "string"}, "name": {"type": "string"},
+      "items": {"type": "object", "required": ["group", "name", "schema"], "properties": {
+       "group": {"type": "string"}, "schema": {"type": "string"}, "name": {"type": "string"},
        "storage": {"type": "object", "default": {"crd": {}}, "oneOf": [{"required": ["crd"]}, {"required": ["virtual"]}],
         "x-kubernetes-validations": [{"rule": "has(self.crd) != has(self.virtual)", "message": "Exactly one of crd or virtual must be set"}],
         "properties": {"crd": {"type": "object"},
@@ -69,7 +74,7 @@ constexpr std::string_view kExportDocument = R"json({
            "properties": {"apiGroup": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"}}}}}}}}}},
      "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
       "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
-     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object"}}},
      "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource"],
       "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
        "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
@@ -78,7 +83,7 @@ constexpr std::string_view kExportDocument = R"json({
        "defaultSelector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": "$selector"},
        "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
-     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
+     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string", "minLength": 1}}}},
      "conditions": "$conditions"}}}}}},
  {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
@@ -89,7 +94,7 @@ constexpr std::string_view kExportDocument = R"json({
      "latestResourceSchemas": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
      "identity": {"type": "object", "properties": {"secretRef": {"type": "object", "x-kubernetes-map-type": "atomic",
       "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}}},
-     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+     "maximalPermissionPolicy": {"type": "object", "oneOf": [{"required": ["local"]}], "properties": {"local": {"type": "object"}}},
      "permissionClaims": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["group", "resource"],
       "items": {"type": "object", "required": ["resource"], "x-kubernetes-validations": [
         {"rule": "(has(self.all) && self.all) != (has(self.resourceSelector) && size(self.resourceSelector) > 0)",
@@ -102,7 +107,7 @@ constexpr std::string_view kExportDocument = R"json({
          "name": {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^([a-z0-9][-a-z0-9_.]*)?[a-z0-9]$"},
          "namespace": {"type": "string", "minLength": 1}}}}}}}}},
     "status": {"type": "object", "properties": {"identityHash": {"type": "string"},
-     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}},
+     "virtualWorkspaces": {"type": "array", "items": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string", "minLength": 1}}}},
      "conditions": "$conditions"}}}}}}]}})json";
 
 constexpr std::string_view kBindingDocument = R"json({
@@ -113,11 +118,11 @@ constexpr std::string_view kBindingDocument = R"json({
  {"name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
    {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "description": "APIBinding enables a set of resources and their behaviour through an external service provider.",
+  "schema": {"openAPIV3Schema": {"type": "object",
    "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["reference"], "properties": {
-     "reference": {"type": "object", "oneOf": [{"required": ["export"]}], "x-kubernetes-validations": [
+     "reference": {"type": "object", "x-kubernetes-validations": [
        {"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}],
       "properties": {"export": {"type": "object", "required": ["name"], "properties": {
       "name": {"type": "string"},
@@ -126,11 +131,24 @@ constexpr std::string_view kBindingDocument = R"json({
       "items": {"type": "object", "required": ["resource", "selector", "state", "verbs"], "properties": {
        "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
        "identityHash": {"type": "string", "default": ""},
+       "defaultSelector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": "$selector"},
        "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"},
-       "selector": {"type": "object", "properties": "$selector"},
+       "selector": {"type": "object", "x-kubernetes-validations": [
+         {"rule": "self == oldSelf", "message": "Permission claim selector is immutable"}], "properties": "$selector"},
        "state": {"type": "string", "enum": ["Accepted", "Rejected"]},
        "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}}}},
-    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+    "status": {"type": "object", "properties": {
+     "apiExportClusterName": {"type": "string"}, "apiExportUID": {"type": "string"}, "apiExportPolicy": {"type": "string"},
+     "boundResources": "$bound",
+     "exportPermissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "verbs"], "properties": {
+       "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
+       "defaultSelector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": "$selector"},
+       "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}},
+     "appliedPermissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "selector", "verbs"], "properties": {
+       "group": {"type": "string", "default": ""}, "identityHash": {"type": "string", "default": ""}, "resource": {"type": "string"},
+       "defaultSelector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": "$selector"},
+       "selector": {"type": "object", "properties": "$selector"},
+       "verbs": {"type": "array", "minItems": 1, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}},
      "phase": {"type": "string", "enum": ["", "Binding", "Bound"]}, "conditions": "$conditions"}}}}}},
  {"name": "v1alpha1", "served": true, "storage": false, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
@@ -143,14 +161,30 @@ constexpr std::string_view kBindingDocument = R"json({
       "properties": {"export": {"type": "object", "required": ["name"], "properties": {
       "name": {"type": "string"},
       "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}}}}},
-     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "state"], "properties": {
+     "permissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource", "state"],
+      "x-kubernetes-validations": [
+        {"rule": "(has(self.all) && self.all) != (has(self.resourceSelector) && size(self.resourceSelector) > 0)",
+         "message": "either \"all\" or \"resourceSelector\" must be set"}], "properties": {
        "all": {"type": "boolean"}, "group": {"type": "string", "default": "", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
        "identityHash": {"type": "string"},
        "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"}, "resourceSelector": {"type": "array", "items": {"type": "object",
-        "properties": {"name": {"type": "string"}, "namespace": {"type": "string"}}}},
+        "x-kubernetes-validations": [
+         {"rule": "has(self.__namespace__) || has(self.name)", "message": "at least one field must be set"}], "properties": {
+         "name": {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^([a-z0-9][-a-z0-9_.]*)?[a-z0-9]$"},
+         "namespace": {"type": "string", "minLength": 1}}}},
        "state": {"type": "string", "enum": ["Accepted", "Rejected"]}}}}}},
-    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-     "phase": {"type": "string"}, "conditions": "$conditions"}}}}}}]}})json";
+    "status": {"type": "object", "properties": {
+     "apiExportClusterName": {"type": "string"}, "apiExportUID": {"type": "string"}, "apiExportPolicy": {"type": "string"},
+     "boundResources": "$bound",
+     "exportPermissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource"], "properties": {
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": ""}, "identityHash": {"type": "string"},
+       "resource": {"type": "string"}, "resourceSelector": {"type": "array", "items": {"type": "object", "properties": {
+        "name": {"type": "string"}, "namespace": {"type": "string"}}}}}}},
+     "appliedPermissionClaims": {"type": "array", "items": {"type": "object", "required": ["resource"], "properties": {
+       "all": {"type": "boolean"}, "group": {"type": "string", "default": ""}, "identityHash": {"type": "string"},
+       "resource": {"type": "string"}, "resourceSelector": {"type": "array", "items": {"type": "object", "properties": {
+        "name": {"type": "string"}, "namespace": {"type": "string"}}}}}}},
+     "phase": {"type": "string", "enum": ["", "Binding", "Bound"]}, "conditions": "$conditions"}}}}}}]}})json";
 
 constexpr std::string_view kSliceDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -164,7 +198,6 @@ constexpr std::string_view kSliceDocument = R"json({
    {"name": "Partition", "type": "string", "jsonPath": ".spec.partition"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object",
-   "description": "APIExportEndpointSlice is a sink for the endpoints of an APIExport. These endpoints can be filtered by a Partition.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["export"], "properties": {
      "export": {"type": "object", "required": ["name"], "x-kubernetes-validations": [
@@ -197,38 +230,6 @@ apiserver::ResourcePtr converted_kind(std::string_view document, void (*from_sto
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 
-/// Members in the order in which the reference writes them; others follow by name.
-std::string in_order(const Json& object, std::initializer_list<std::string_view> order,
-                     const std::function<std::string(std::string_view key, const Json&)>& write) {
-  std::string out = "{";
-  const auto put = [&](std::string_view key, const Json& value) {
-    out += out.size() > 1 ? "," : "";
-    krm::append_json_string(out, key);
-    out += ":" + write(key, value);
-  };
-  for (const std::string_view key : order) {
-    if (const Json* value = object.find(key)) {
-      put(key, *value);
-    }
-  }
-  for (const krm::JsonMember& member : object.members()) {
-    if (std::find(order.begin(), order.end(), member.key) == order.end()) {
-      put(member.key, member.value);
-    }
-  }
-  return out + "}";
-}
-
-std::string list_of(const Json& list, const std::function<std::string(const Json&)>& write) {
-  std::string out = "[";
-  for (const Json& item : list.items()) {
-    out += (out.size() > 1 ? "," : "") + write(item);
-  }
-  return out + "]";
-}
-
-std::string plain(std::string_view, const Json& value) { return value.dump(); }
-
 std::string version_text(const Json& version) {
   return in_order(version,
                   {"name", "served", "storage", "deprecated", "deprecationWarning", "schema",
@@ -238,23 +239,21 @@ std::string version_text(const Json& version) {
                       return value.dump();
                     }
                     return list_of(value, [](const Json& column) {
-                      return in_order(
-                          column, {"name", "type", "format", "description", "priority", "jsonPath"},
-                          plain);
+                      return in_order(column, {"name", "type", "format", "description", "priority",
+                                               "jsonPath"});
                     });
                   });
 }
 
 std::string schema_text(const Json& spec) {
-  return in_order(
-      spec, {"group", "names", "scope", "versions", "nameValidation", "conversion"},
-      [](std::string_view key, const Json& value) {
-        if (key == "names") {
-          return in_order(
-              value, {"plural", "singular", "shortNames", "kind", "listKind", "categories"}, plain);
-        }
-        return key == "versions" ? list_of(value, version_text) : value.dump();
-      });
+  return in_order(spec, {"group", "names", "scope", "versions", "nameValidation", "conversion"},
+                  [](std::string_view key, const Json& value) {
+                    if (key == "names") {
+                      return in_order(value, {"plural", "singular", "shortNames", "kind",
+                                              "listKind", "categories"});
+                    }
+                    return key == "versions" ? list_of(value, version_text) : value.dump();
+                  });
 }
 
 /// What is wrong with the list of versions shows it as it was sent.

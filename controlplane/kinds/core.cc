@@ -17,13 +17,12 @@ constexpr std::string_view kShardDocument = R"json({
    {"name": "External URL", "type": "string", "jsonPath": ".spec.externalURL",
     "description": "The URL exposed in workspaces created on that shard"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "description": "Shard describes a kcp instance on which a number of workspaces will live.",
+  "schema": {"openAPIV3Schema": {"type": "object",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["baseURL"], "properties": {
-     "baseURL": {"type": "string", "format": "uri", "minLength": 1,
-      "description": "baseURL is the address of the KCP shard for direct connections, e.g. by some front-proxy doing the fan-out to the shards."},
-     "externalURL": {"type": "string", "format": "uri", "description": "externalURL is the externally visible address presented to users in Workspace URLs."},
-     "virtualWorkspaceURL": {"type": "string", "format": "uri", "description": "virtualWorkspaceURL is the address of the virtual workspace server associated with this shard."}}},
+     "baseURL": {"type": "string", "format": "uri", "minLength": 1},
+     "externalURL": {"type": "string", "format": "uri"},
+     "virtualWorkspaceURL": {"type": "string", "format": "uri"}}},
     "status": {"type": "object", "properties": {
      "capacity": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
      "conditions": "$conditions"}}}}}}]}})json";
@@ -38,7 +37,7 @@ constexpr std::string_view kLogicalClusterDocument = R"json({
    {"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "The current phase (e.g. Scheduling, Initializing, Ready)"},
    {"name": "URL", "type": "string", "jsonPath": ".status.URL", "description": "URL to access the logical cluster"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "description": "LogicalCluster describes the current logical cluster.",
+  "schema": {"openAPIV3Schema": {"type": "object",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "default": {}, "properties": {
      "createdBy": {"type": "object", "properties": {"username": {"type": "string"}, "uid": {"type": "string"},

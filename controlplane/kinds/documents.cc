@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "controlplane/kinds/internal/kind_texts.h"
 #include "controlplane/kinds/kcp_kinds.h"
 #include "kinds/builtin_kinds.h"
 
@@ -43,6 +44,17 @@ const char* const kSelectorSchema = R"json({"matchAll": {"type": "boolean"},
     "items": {"type": "string"}}}}},
   "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}})json";
 
+/// What a binding brings, in its status.
+const char* const kBoundSchema = R"json({"type": "array", "x-kubernetes-list-type": "map",
+  "x-kubernetes-list-map-keys": ["group", "resource"], "items": {"type": "object",
+  "required": ["group", "resource", "schema"], "properties": {
+  "group": {"type": "string"}, "resource": {"type": "string"},
+  "schema": {"type": "object", "required": ["UID", "identityHash", "name"], "properties": {
+   "UID": {"type": "string", "minLength": 1}, "identityHash": {"type": "string", "minLength": 1},
+   "name": {"type": "string", "minLength": 1}}},
+  "storageVersions": {"type": "array", "x-kubernetes-list-type": "set",
+   "items": {"type": "string"}}}}})json";
+
 /// Schemas that documents share by a marker, so that they are written once.
 struct Shared {
   std::string_view marker, schema;
@@ -53,6 +65,7 @@ struct Shared {
 apiserver::ResourceDef resource_from_document(std::string_view crd_json) {
   const Shared shared[] = {{"\"$conditions\"", kConditionsSchema},
                            {"\"$rules\"", kRulesSchema},
+                           {"\"$bound\"", kBoundSchema},
                            {"\"$selector\"", kSelectorSchema},
                            {"\"$name\"", kNameSchema},
                            {"\"$lifecycle\"", kLifecycleSchema}};
@@ -68,6 +81,7 @@ apiserver::ResourceDef resource_from_document(std::string_view crd_json) {
     log_error("kind document cannot be read", {{"error", crd.error().to_string()}});
     std::abort();
   }
+  describe_document(*crd);
   return *kinds::resource_from_crd(*crd);
 }
 

@@ -15,7 +15,7 @@ constexpr std::string_view kWorkspaceDocument = R"json({
    {"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "The current phase (e.g. Scheduling, Initializing, Ready, Deleting)"},
    {"name": "URL", "type": "string", "jsonPath": ".spec.URL", "description": "URL to access the workspace"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "description": "Workspace defines a generic Kubernetes-cluster-like endpoint.",
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": "$name",
     "spec": {"type": "object", "default": {}, "x-kubernetes-validations": [
       {"rule": "!has(oldSelf.URL) || has(self.URL)", "message": "URL cannot be unset"},
@@ -49,7 +49,7 @@ constexpr std::string_view kWorkspaceTypeDocument = R"json({
   "categories": ["kcp"]},
  "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
   "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
-  "schema": {"openAPIV3Schema": {"type": "object", "description": "WorkspaceType specifies behaviour of workspaces of this type.",
+  "schema": {"openAPIV3Schema": {"type": "object",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": "$name",
     "spec": {"type": "object", "properties": {
      "initializer": {"type": "boolean"}, "terminator": {"type": "boolean"},

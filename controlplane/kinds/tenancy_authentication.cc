@@ -11,18 +11,14 @@ constexpr std::string_view kDocument = R"json({
   "kind": "WorkspaceAuthenticationConfiguration", "listKind": "WorkspaceAuthenticationConfigurationList", "categories": ["kcp"]},
  "versions": [{"name": "v1alpha1", "served": true, "storage": true,
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["metadata", "spec"],
-   "description": "WorkspaceAuthenticationConfiguration specifies additional authentication options\nfor workspaces.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["jwt"], "properties": {
      "jwt": {"type": "array", "items": {"type": "object", "required": ["claimMappings", "issuer"], "properties": {
-      "issuer": {"type": "object", "required": ["url"],
-       "description": "Issuer provides the configuration for an external provider's specific settings.", "properties": {
+      "issuer": {"type": "object", "required": ["url"], "properties": {
        "url": {"type": "string"}, "discoveryURL": {"type": "string"}, "certificateAuthority": {"type": "string"},
        "audiences": {"type": "array", "items": {"type": "string"}},
-       "audienceMatchPolicy": {"type": "string",
-        "description": "AudienceMatchPolicyType is a set of valid values for Issuer.AudienceMatchPolicy."}}},
+       "audienceMatchPolicy": {"type": "string"}}},
       "claimValidationRules": {"type": "array", "items": {"type": "object",
-       "description": "ClaimValidationRule provides the configuration for a single claim validation rule.",
        "x-kubernetes-validations": [
         {"rule": "has(self.claim) || has(self.expression)", "message": "either claim or expression must be specified"},
         {"rule": "!(has(self.claim) && has(self.expression))", "message": "claim and expression cannot both be specified"},
@@ -32,21 +28,18 @@ constexpr std::string_view kDocument = R"json({
          "message": "message can only be specified when expression is specified"}],
        "properties": {"claim": {"type": "string", "minLength": 1}, "requiredValue": {"type": "string", "minLength": 1},
         "expression": {"type": "string", "minLength": 1}, "message": {"type": "string", "minLength": 1}}}},
-      "claimMappings": {"type": "object", "description": "ClaimMappings provides the configuration for claim mapping.",
+      "claimMappings": {"type": "object",
        "properties": {"username": $mapping, "groups": $mapping,
-        "uid": {"type": "object", "description": "ClaimOrExpression provides the configuration for a single claim or expression.",
+        "uid": {"type": "object",
          "x-kubernetes-validations": [
           {"rule": "!(has(self.claim) && has(self.expression))", "message": "claim and expression cannot both be specified"}],
          "properties": {"claim": {"type": "string", "minLength": 1}, "expression": {"type": "string", "minLength": 1}}},
         "extra": {"type": "array", "items": {"type": "object", "required": ["key", "valueExpression"],
-         "description": "ExtraMapping provides the configuration for a single extra mapping.",
          "properties": {"key": {"type": "string"}, "valueExpression": {"type": "string"}}}}}},
       "userValidationRules": {"type": "array", "items": {"type": "object", "required": ["expression", "message"],
-       "description": "UserValidationRule provides the configuration for a single user validation rule.",
        "properties": {"expression": {"type": "string"}, "message": {"type": "string"}}}}}}}}}}}}}]}})json";
 
 constexpr std::string_view kMapping = R"json({"type": "object",
- "description": "PrefixedClaimOrExpression provides the configuration for a single prefixed claim or expression.",
  "x-kubernetes-validations": [
   {"rule": "has(self.claim) || has(self.expression)", "message": "either claim or expression must be specified"},
   {"rule": "!(has(self.claim) && has(self.expression))", "message": "claim and expression cannot both be specified"},

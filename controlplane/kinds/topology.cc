@@ -18,11 +18,9 @@ constexpr std::string_view kPartitionDocument = R"json({
    {"name": "Owner", "type": "string", "jsonPath": ".metadata.ownerReferences[0].name"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
-   "description": "Partition defines the selection of a set of shards along multiple dimensions.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
-     "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
-      "description": "selector (optional) is a label selector that filters shard targets.", "properties": {
+     "selector": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {
       "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
        "required": ["key", "operator"], "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
        "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}}}}},
@@ -38,12 +36,10 @@ constexpr std::string_view kPartitionSetDocument = R"json({
    {"name": "Count", "type": "string", "jsonPath": ".status.count"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
-   "description": "PartitionSet defines a target domain and dimensions to divide a set of shards into 1 or more partitions.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "properties": {
-     "dimensions": {"type": "array", "items": {"type": "string"},
-      "description": "dimensions (optional) are used to group shards into partitions"},
-     "shardSelector": {"type": "object", "description": "shardSelector (optional) specifies filtering for shard targets.", "properties": {
+     "dimensions": {"type": "array", "items": {"type": "string"}},
+     "shardSelector": {"type": "object", "properties": {
       "matchExpressions": {"type": "array", "maxItems": 10, "x-kubernetes-list-type": "atomic", "items": {"type": "object",
        "x-kubernetes-validations": [
         {"rule": "self.operator in ['In', 'NotIn'] ? size(self.values) > 0 : !has(self.values)",
@@ -62,7 +58,7 @@ constexpr std::string_view kPartitionSetDocument = R"json({
        "message": "Label values are limited to 63 characters and should match \"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$\"."}],
        "additionalProperties": {"type": "string", "maxLength": 380}}}}}},
     "status": {"type": "object", "properties": {
-     "count": {"type": "integer", "description": "count is the total number of partitions."},
+     "count": {"type": "integer"},
      "conditions": "$conditions"}}}}}}]}})json";
 
 constexpr std::size_t kMaxPrefix = 253;

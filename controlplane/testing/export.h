@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apiserver/testing/fake_server.h"
+#include "base/strings.h"
 #include "controlplane/kinds/kcp_kinds.h"
 #include "controlplane/views/apiexport_view.h"
 #include "controlplane/views/claim_labeller.h"
@@ -78,7 +79,8 @@ class ExportTest : public ::testing::Test {
          R"({"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIResourceSchema","metadata":{"name":")" +
              name + R"("},"spec":{"group":")" + group +
              R"(","scope":"Namespaced","names":{"plural":")" + plural + R"(","kind":")" + kind +
-             R"("},"versions":[{"name":"v1","served":true,"storage":true,
+             R"(","singular":")" + to_lower(kind) + R"(","listKind":")" + kind +
+             R"(List"},"versions":[{"name":"v1","served":true,"storage":true,
              "subresources":{"status":{}},"schema":{"type":"object",
              "x-kubernetes-preserve-unknown-fields":true}}]}})");
   }
@@ -106,7 +108,8 @@ class ExportTest : public ::testing::Test {
              provider + R"(","name":"widgets"}}}})");
     merge(at(cluster, "/apis/apis.kcp.io/v1alpha2/apibindings/wb/status"),
           R"({"status":{"apiExportClusterName":")" + provider +
-              R"(","phase":"Bound","boundResources":[{"group":"ex.io","resource":"widgets"}]}})");
+              R"(","phase":"Bound","boundResources":[{"group":"ex.io","resource":"widgets",
+              "schema":{"name":"v1.widgets.ex.io","UID":"u","identityHash":"idw"}}]}})");
   }
   /// Gives "provider" verbs on the content of the export, in place of those before.
   void allow(const std::string& verbs, const char* resource = "apiexports/content") {

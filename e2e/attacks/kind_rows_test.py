@@ -123,7 +123,7 @@ class Clusters(Case):
         self.assertEqual((states["WorkspaceInitialized"]["status"], states["APIBindingsInitialized"]["status"]), ("True", "True"))
         notes = trust.ann.must("GET", f"{WS}/becomes")["metadata"]["annotations"]
         self.assertEqual(notes["internal.tenancy.kcp.io/shard"], cluster["metadata"]["annotations"].get("core.kcp.io/shard", "root"))
-        self.assertNotIn("core.kcp.io/shard", notes)
+        self.assertEqual(notes["core.kcp.io/shard"], notes["internal.tenancy.kcp.io/shard"])
         self.assertEqual((cluster["spec"]["owner"]["name"], cluster["spec"]["owner"]["uid"]), ("becomes", found["metadata"]["uid"]))
         # KK-108: marked inactive it is so, and Ready again without the mark.
         merge(inside, LC, {"metadata": {"annotations": {"core.kcp.io/inactive": "true"}}})

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "net/upstream.h"
+#include "proxy/overlay/openapi_links.h"
 #include "serving/answer.h"
 
 namespace kintsugi::proxy {
@@ -70,8 +71,13 @@ BackendRequests::Answer BackendRequests::service(Request&& request, http::Respon
   if (client == nullptr) {
     return serving::answer_error(head, stream, serving::not_known_yet());
   }
+  const std::string root(openapi_index_root(
+      head.method, std::string_view(head.target).substr(0, request.target.query)));
   head.target = std::move(service.target);
   params_.admission.add_forwarding_headers(head, stream.peer());
+  if (!root.empty() && client->admit()) {
+    return answer_openapi_index(params_.forward.loop, std::move(head), stream, *client, root);
+  }
   std::function<void()> unreachable;
   if (!chosen) {
     unreachable = [this, shard] { paused_[shard] = params_.forward.loop.now() + kPause; };

@@ -12,6 +12,7 @@
 #include "krm/request_info.h"
 #include "proxy/gates/border_identity.h"
 #include "proxy/gates/impersonate.h"
+#include "server/internal/known_paths.h"
 #include "server/internal/slice_admission.h"
 #include "serving/answer.h"
 #include "serving/crowded.h"
@@ -44,10 +45,14 @@ class NoClaimLabels final : public apiserver::AdmissionStep {
   }
 };
 
-std::vector<std::unique_ptr<apiserver::AdmissionStep>> own_admission() {
+std::vector<std::unique_ptr<apiserver::AdmissionStep>> own_admission(
+    const std::shared_ptr<topology::SnapshotView>& view) {
   std::vector<std::unique_ptr<apiserver::AdmissionStep>> steps;
   steps.push_back(std::make_unique<NoClaimLabels>());
-  steps.push_back(controlplane::reserved_metadata_step({}));  // paths are not known here
+  steps.push_back(controlplane::reserved_metadata_step(
+      [paths = std::make_shared<KnownPaths>(view)](std::string_view cluster) {
+        return (*paths)(cluster);
+      }));
   return steps;
 }
 
@@ -161,7 +166,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
        .authorizer = *authorizer,
        .resolve = resolve_stamped,
        .checks = {},
-       .admission = own_admission(),
+       .admission = own_admission(view_),
        .concurrency = {served.reads, served.writes, served.watch_starts}});
   apiserver::bound_bodies(*local_, shared_.memory);
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);

@@ -66,6 +66,20 @@ TakenNames accepted_names(const Json& crd) {
   return out;
 }
 
+/// Whether an export of this identity has the resource, wherever it lives (KK-149).
+bool is_offered(const ApiCatalog& catalog, std::string_view group, std::string_view resource,
+                std::string_view identity) {
+  const std::vector<ExportRef> owners = catalog.exports_with_identity(identity);
+  return std::any_of(owners.begin(), owners.end(), [&](const ExportRef& owner) {
+    const std::optional<Json> api_export = catalog.get_export(owner);
+    const Json* list = api_export ? api_export->at({"spec", "resources"}) : nullptr;
+    return list != nullptr &&
+           std::any_of(list->items().begin(), list->items().end(), [&](const Json& one) {
+             return one.text({"group"}) == group && one.text({"name"}) == resource;
+           });
+  });
+}
+
 }  // namespace
 
 BindingController::BindingController(const apiserver::ControllerContext& context,
@@ -98,8 +112,12 @@ void BindingController::start() {
       }
     }
   };
-  params_.catalog.on_export(
-      [this, enqueue](const ExportRef& ref) { enqueue(by_export_, ref.name); });
+  params_.catalog.on_export([this, enqueue](const ExportRef& ref) {
+    enqueue(by_export_, ref.name);
+    for (const std::string& key : unapplied_) {  // perhaps what one of them claims
+      queue_.add(key);
+    }
+  });
   params_.catalog.on_schema([this, enqueue](std::string_view cluster, std::string_view) {
     enqueue(by_export_cluster_, cluster);
   });
@@ -152,6 +170,7 @@ void BindingController::forget(std::string_view cluster, std::string_view name) 
   };
   drop(by_export_, found->second.export_name);
   drop(by_export_cluster_, found->second.export_cluster);
+  unapplied_.erase(key);
   leaving_ -= found->second.leaving ? 1 : 0;
   place->second.bindings.erase(found);
 }
@@ -172,6 +191,10 @@ void BindingController::note(std::string_view cluster, std::string_view name, co
   known.export_cluster = binding->text({"status", "apiExportClusterName"});
   known.bound = binding->text({"status", "phase"}) == "Bound";
   known.leaving = apiserver::is_deleted(*binding);
+  const Json* applied = apiserver::find_condition(*binding, "PermissionClaimsApplied");
+  if (applied != nullptr && applied->text({"status"}) == "False") {
+    unapplied_.insert(key);
+  }
   leaving_ += known.leaving ? 1 : 0;
   if (const Json* list = binding->at({"status", "boundResources"})) {
     for (const Json& resource : list->items()) {
@@ -275,7 +298,8 @@ BindingSources BindingController::sources_for(const apiserver::ObjectKey& key) {
     const std::string name =
         std::string(resource) + (identity.empty() ? "" : ":" + std::string(identity));
     return context_.registry.find(key.cluster, group, name) != nullptr ||
-           context_.registry.find("*", group, name) != nullptr;
+           context_.registry.find("*", group, name) != nullptr ||
+           (!identity.empty() && is_offered(params_.catalog, group, resource, identity));
   };
   return out;
 }

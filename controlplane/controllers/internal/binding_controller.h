@@ -67,6 +67,9 @@ class BindingController final : public apiserver::ControllerBase {
   void commit(std::vector<store::Op> ops, std::function<void(bool stored)> done);
   void sweep_schemas(Finished finished);
 
+  /// Whether another binding of the cluster has this entry of boundResources too, or will have it
+  /// as soon as this one is gone: one that waits for the resource of the same schema and identity.
+  [[nodiscard]] bool is_shared(const apiserver::ObjectKey& key, const krm::Json& entry) const;
   struct Remaining;
   [[nodiscard]] Remaining remaining_objects(const apiserver::ObjectKey& key,
                                             const krm::Json& binding) const;
@@ -80,6 +83,7 @@ class BindingController final : public apiserver::ControllerBase {
   StringMap<Keys> by_export_cluster_;                    // where it was found
   std::set<std::string, std::less<>> rows_;              // UIDs of stored schemas
   std::map<std::string, std::set<std::string>> coming_;  // by key: UIDs that a write will name
+  Keys unapplied_;                                       // bindings with claims not yet applied
   std::size_t leaving_ = 0;                              // bindings that are being deleted
 };
 

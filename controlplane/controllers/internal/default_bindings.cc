@@ -41,9 +41,31 @@ Json accepted_claims(const Json& api_export) {
   Json claims = Json::array();
   if (const Json* wanted = api_export.at({"spec", "permissionClaims"})) {
     for (Json claim : wanted->items()) {
+      const Json* offered = claim.find("defaultSelector");
+      Json selector = offered != nullptr ? *offered : Json::object({{"matchAll", true}});
       claim["state"] = "Accepted";
-      claim["selector"] = Json::object({{"matchAll", true}});
+      claim["selector"] = std::move(selector);
+      claim.erase("defaultSelector");
       claims.push_back(std::move(claim));
+    }
+  }
+  return claims;
+}
+
+bool is_same_claim(const Json& a, const Json& b) {
+  const auto same = [&](std::string_view field) { return a.text({field}) == b.text({field}); };
+  return same("group") && same("resource") && same("identityHash");
+}
+
+/// The claims that are wanted, with the selectors that the binding has: they never change.
+Json with_selectors_of(const Json& binding, Json claims) {
+  const Json* have = binding.at({"spec", "permissionClaims"});
+  for (Json& claim : claims.edit_items()) {
+    for (const Json& known : have == nullptr ? Json::Array() : have->items()) {
+      const Json* selector = known.find("selector");
+      if (selector != nullptr && is_same_claim(known, claim)) {
+        claim["selector"] = *selector;
+      }
     }
   }
   return claims;
@@ -53,10 +75,9 @@ Json accepted_claims(const Json& api_export) {
 bool accepts(const Json& binding, const Json& claims) {
   const Json* have = binding.at({"spec", "permissionClaims"});
   const auto matches = [](const Json& a, const Json& b) {
-    const auto same = [&](std::string_view field) { return a.text({field}) == b.text({field}); };
     const Json* verbs = a.find("verbs");
     const Json* others = b.find("verbs");
-    return same("group") && same("resource") && same("identityHash") && same("state") &&
+    return is_same_claim(a, b) && a.text({"state"}) == b.text({"state"}) &&
            (verbs == nullptr || (others != nullptr && *verbs == *others));
   };
   return std::all_of(claims.items().begin(), claims.items().end(), [&](const Json& claim) {
@@ -279,7 +300,7 @@ void DefaultBindings::collect(Work& work, const std::vector<FoundType>& types) c
     if (found->text({"metadata", "name"}) == own_name && !apiserver::is_deleted(*found) &&
         !accepts(*found, wanted.claims)) {
       Json binding = *found;
-      binding.make({"spec", "permissionClaims"}) = wanted.claims;
+      binding.make({"spec", "permissionClaims"}) = with_selectors_of(binding, wanted.claims);
       work.writes.emplace_back(key, std::move(binding));
     }
     const Json* bound = apiserver::find_condition(*found, "InitialBindingCompleted");

@@ -197,6 +197,31 @@ TEST_F(DefaultBindingsTest, WhenReady_OnlyTypesThatMaintainGetTheirBindingsBack)
   EXPECT_EQ(bound_in("k").size(), 2U);
 }
 
+TEST_F(DefaultBindingsTest, WhenAClaimProposesASelector_KK073_ItIsTakenAndThenKept) {
+  start();
+  add_provider();
+  add_export("one", R"([{"group": "", "resource": "configmaps", "verbs": ["get"],
+                         "defaultSelector": {"matchLabels": {"a": "b"}}}])");
+  // Without a path it is of the type's own workspace; the list has no keys.
+  add_type("kept", R"({"defaultAPIBindings": [{"export": "one"}, {"export": "one"}],
+                       "defaultAPIBindingLifecycle": "Maintain"})");
+  put_cluster("k", "root:k", "root:prov:kept", R"({"status": {"phase": "Ready"}})");
+  settle();
+  ASSERT_EQ(bound_in("k").size(), 1U);
+  EXPECT_EQ(bound_in("k")[0].at({"spec", "permissionClaims"})->dump(),
+            R"([{"group":"","resource":"configmaps","selector":{"matchLabels":{"a":"b"}},)"
+            R"("state":"Accepted","verbs":["get"]}])");
+  EXPECT_EQ(bound_in("k")[0].text({"spec", "reference", "export", "path"}), "prov");
+  add_export("one", R"([{"group": "", "resource": "configmaps", "verbs": ["get"],
+                         "defaultSelector": {"matchLabels": {"a": "c"}}},
+                        {"group": "", "resource": "secrets", "verbs": ["list"]}])");
+  settle();
+  const Json claims = *bound_in("k")[0].at({"spec", "permissionClaims"});
+  ASSERT_EQ(claims.size(), 2U);
+  EXPECT_EQ(claims.items()[0].at({"selector"})->dump(), R"({"matchLabels":{"a":"b"}})");
+  EXPECT_EQ(claims.items()[1].at({"selector"})->dump(), R"({"matchAll":true})");
+}
+
 TEST_F(DefaultBindingsTest, WhenNothingIsWantedOrItIsDeleted_WritesNothing) {
   start();
   add_provider();

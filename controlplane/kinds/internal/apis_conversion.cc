@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "controlplane/kinds/internal/member_order.h"
 #include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
@@ -80,9 +81,42 @@ Json take_claims(Json& object, std::string_view key) {
   });
 }
 
+std::string selector_text(const Json& selector) {
+  return in_order(selector, {"matchLabels", "matchExpressions", "matchAll"});
+}
+
+/// A claim of either version; what is empty is left out.
+std::string claim_text(const Json& claim) {
+  Json shown = claim;
+  for (const char* member : {"group", "identityHash"}) {
+    if (shown.text({member}).empty()) {
+      shown.erase(member);
+    }
+  }
+  return in_order(shown,
+                  {"group", "resource", "all", "resourceSelector", "verbs", "identityHash",
+                   "defaultSelector", "selector", "state"},
+                  [](std::string_view key, const Json& value) {
+                    return key == "selector" || key == "defaultSelector" ? selector_text(value)
+                                                                         : value.dump();
+                  });
+}
+
+std::string resource_text(const Json& resource) {
+  const auto storage = [](std::string_view, const Json& value) {
+    return in_order(value, {"reference", "identityHash"});
+  };
+  return in_order(
+      resource, {"name", "group", "schema", "storage"},
+      [&storage](std::string_view key, const Json& value) {
+        return key == "storage" ? in_order(value, {"crd", "virtual"}, storage) : value.dump();
+      });
+}
+
 void put_annotation(Json& object, std::string_view key, const Json& list) {
   if (list.size() > 0) {
-    object.make({"metadata", "annotations", key}) = list.dump();
+    object.make({"metadata", "annotations", key}) =
+        list_of(list, key == krm::kSchemasV1alpha2Annotation ? resource_text : claim_text);
   }
 }
 

@@ -35,6 +35,23 @@ TEST(ApisConversion, WhenAnExportIsReadAndWrittenInV1alpha1_AM497_NothingIsLost)
             stored.at({"spec", "permissionClaims"})->dump());
 }
 
+TEST(ApisConversion, WhenWhatIsKeptIsWritten_KK147_ItIsAsKcpsStructsAre) {
+  Json object = parse(R"json({"metadata":{"name":"e"},"spec":{
+      "resources":[{"group":"","name":"views","schema":"v1.views.core","storage":{"virtual":{
+        "identityHash":"h","reference":{"apiGroup":"x.io","kind":"K","name":"n"}}}}],
+      "permissionClaims":[{"group":"","identityHash":"","resource":"configmaps","verbs":["get","list"]},
+        {"defaultSelector":{"matchExpressions":[],"matchLabels":{"a":"b"}},"group":"ex.io",
+         "identityHash":"0a","resource":"gears","verbs":["*"]}]}})json");
+  export_from_storage(object);
+  EXPECT_EQ(object.text({"metadata", "annotations", "apis.v1alpha2.kcp.io/resource-schemas"}),
+            R"([{"name":"views","group":"","schema":"v1.views.core","storage":{"virtual":{)"
+            R"("reference":{"apiGroup":"x.io","kind":"K","name":"n"},"identityHash":"h"}}}])");
+  EXPECT_EQ(object.text({"metadata", "annotations", "apis.v1alpha2.kcp.io/permission-claims"}),
+            R"([{"resource":"configmaps","verbs":["get","list"]},)"
+            R"({"group":"ex.io","resource":"gears","verbs":["*"],"identityHash":"0a",)"
+            R"("defaultSelector":{"matchLabels":{"a":"b"},"matchExpressions":[]}}])");
+}
+
 TEST(ApisConversion, WhenAnExportIsWrittenInV1alpha1_AM497_ItsClaimsComeBackAsTheyWere) {
   Json object = parse(R"json({"metadata":{"name":"e"},"spec":{
       "latestResourceSchemas":["v1.pods.core"],
