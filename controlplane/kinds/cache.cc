@@ -17,28 +17,26 @@ constexpr std::string_view kCachedResourceDocument = R"json({
    {"name": "Resource", "type": "string", "jsonPath": ".spec.resource", "description": "Resource that is offered to other workspaces"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
-   "description": "ClusterCachedResource offers the objects of a cluster-scoped resource of its workspace to be read in others.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["resource"], "properties": {
-     "group": {"type": "string", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$",
-      "description": "group of the resource; empty for the core group"},
-     "version": {"type": "string", "description": "version in which the objects are offered"},
-     "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$", "description": "plural name of the resource"},
+     "group": {"type": "string", "pattern": "^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"},
+     "version": {"type": "string"},
+     "resource": {"type": "string", "pattern": "^[a-z][-a-z0-9]*[a-z0-9]$"},
      "labelSelector": {"type": "object", "x-kubernetes-map-type": "atomic",
-      "description": "labels of the objects that are offered; all without", "properties": {
+      "properties": {
       "matchExpressions": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object",
        "required": ["key", "operator"], "properties": {"key": {"type": "string"}, "operator": {"type": "string"},
        "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}}}}},
       "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}},
-     "identity": {"type": "object", "description": "where the key is whose hash names what is offered", "properties": {
+     "identity": {"type": "object", "properties": {
       "secretRef": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {
        "name": {"type": "string"}, "namespace": {"type": "string"}}}}}}},
     "status": {"type": "object", "properties": {
-     "identityHash": {"type": "string", "description": "hash of the key"},
+     "identityHash": {"type": "string"},
      "phase": {"type": "string", "default": "Initializing", "enum": ["Scheduling", "Initializing", "Ready", "Deleting", "Deleted"]},
      "resourceCounts": {"type": "object", "required": ["cache", "local"], "properties": {
-      "cache": {"type": "integer", "description": "objects that are offered"},
-      "local": {"type": "integer", "description": "objects of the workspace that the selector selects"}}},
+      "cache": {"type": "integer"},
+      "local": {"type": "integer"}}},
      "conditions": "$conditions"}}}}}}]}})json";
 
 constexpr std::string_view kCachedSliceDocument = R"json({
@@ -52,21 +50,20 @@ constexpr std::string_view kCachedSliceDocument = R"json({
    {"name": "ClusterCachedResource", "type": "string", "jsonPath": ".spec.clusterCachedResource.name"},
    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}],
   "schema": {"openAPIV3Schema": {"type": "object",
-   "description": "ClusterCachedResourceEndpointSlice tells where the objects of a ClusterCachedResource can be read.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["clusterCachedResource", "export"], "properties": {
-     "clusterCachedResource": {"type": "object", "required": ["name"], "description": "what is offered", "properties": {
+     "clusterCachedResource": {"type": "object", "required": ["name"], "properties": {
        "name": {"type": "string"},
        "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}},
       "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "ClusterCachedResource reference must not be changed"}]},
-     "export": {"type": "object", "required": ["name"], "description": "the APIExport that has it among its resources", "properties": {
+     "export": {"type": "object", "required": ["name"], "properties": {
        "name": {"type": "string"},
        "path": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}},
       "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "APIExport reference must not be changed"}]},
-     "partition": {"type": "string", "description": "Partition whose shards are listed; all without"}}},
+     "partition": {"type": "string"}}},
     "status": {"type": "object", "properties": {
      "conditions": "$conditions",
-     "shardSelector": {"type": "string", "description": "labels of the shards that are listed"},
+     "shardSelector": {"type": "string"},
      "endpoints": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["url"],
       "items": {"type": "object", "required": ["url"], "properties": {
        "url": {"type": "string", "minLength": 1},

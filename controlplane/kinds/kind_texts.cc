@@ -221,6 +221,50 @@ partitionsets.topology.kcp.io: Divides shards into Partitions, which the server 
   spec.shardSelector: Shards by their labels; without one all of them.
   status: What the server made of it.
   status.count: Number of Partitions.
+clustercachedresources.cache.kcp.io: Offers the objects of a cluster-scoped resource of this workspace to be read in others.
+  spec: What is offered.
+  spec.group: API group of the resource; empty for the core group.
+  spec.version: Version in which the objects are offered.
+  spec.resource: Plural name of the resource.
+  spec.labelSelector: Labels of the objects that are offered; without one all of them are.
+  spec.identity: Where the key is whose hash names what is offered.
+  spec.identity.secretRef: The Secret with the key. The server makes one where it is empty.
+  spec.identity.secretRef.name: Name of the Secret.
+  spec.identity.secretRef.namespace: Namespace of the Secret.
+  status: What became of the offer. The server writes it.
+  status.identityHash: Hash of the key.
+  status.phase: Where the offer is in its life; it can be read while it is Ready.
+  status.resourceCounts: How many objects there are.
+  status.resourceCounts.cache: Objects that are offered.
+  status.resourceCounts.local: Objects of the workspace that the selector selects.
+clustercachedresourceendpointslices.cache.kcp.io: Addresses at which the objects of a ClusterCachedResource can be read.
+  spec: Whose addresses.
+  spec.clusterCachedResource: What is offered. It never changes.
+  spec.clusterCachedResource.name: Name of the ClusterCachedResource.
+  spec.clusterCachedResource.path: Workspace that holds it; empty: this one.
+  spec.export: The APIExport that has it among its resources. It never changes.
+  spec.export.name: Name of the APIExport.
+  spec.export.path: Workspace that holds the APIExport; empty: this one.
+  spec.partition: The Partition whose shards are listed; without one all are.
+  status: The addresses. The server writes it.
+  status.shardSelector: Labels of the shards that are listed.
+  status.endpoints: One entry for each address.
+  status.endpoints.url: The address.
+  status.endpoints.shards: Shards whose objects it shows.
+  status.endpoints.shards.matchAll: All shards.
+  status.endpoints.shards.selector: Shards with these labels.
+logicalclustermigrations.migration.kcp.io: Moves a logical cluster to another shard.
+  spec: What goes where. It never changes.
+  spec.logicalCluster: Name of the logical cluster.
+  spec.destinationShard: The shard that is to hold it.
+  status: How far the move is. The server writes it.
+  status.phase: Step of the move; the cluster can be used again when it is Completed or Failed.
+  status.originShard: The shard that held it.
+  status.entriesCopied: Rows that were copied so far.
+  status.dumpContinue: Where the copy goes on.
+logicalclusterdumps.migration.kcp.io: What shards ask each other about a logical cluster that moves. It is never stored.
+  spec: The question.
+  status: The answer.
 shared
   conditions: What holds of the object at present, one entry for each aspect.
   conditions.type: The aspect.

@@ -19,18 +19,17 @@ constexpr std::string_view kMigrationDocument = R"json({
    {"name": "Destination", "type": "string", "jsonPath": ".spec.destinationShard"},
    {"name": "Entries Copied", "type": "integer", "jsonPath": ".status.entriesCopied"}],
   "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
-   "description": "LogicalClusterMigration moves a logical cluster to another shard.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "required": ["destinationShard", "logicalCluster"],
      "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "spec is immutable"}], "properties": {
-     "logicalCluster": {"type": "string", "minLength": 1, "description": "name of the logical cluster"},
-     "destinationShard": {"type": "string", "minLength": 1, "description": "Shard that is to hold it"}}},
+     "logicalCluster": {"type": "string", "minLength": 1},
+     "destinationShard": {"type": "string", "minLength": 1}}},
     "status": {"type": "object", "properties": {
      "phase": {"type": "string", "default": "Preparing",
       "enum": ["Preparing", "Migrating", "OriginCleanup", "DestinationFinalize", "Completed", "Failed"]},
-     "originShard": {"type": "string", "description": "Shard that held it"},
-     "entriesCopied": {"type": "integer", "format": "int64", "description": "rows that were copied"},
-     "dumpContinue": {"type": "string", "description": "where the copy is"},
+     "originShard": {"type": "string"},
+     "entriesCopied": {"type": "integer", "format": "int64"},
+     "dumpContinue": {"type": "string"},
      "conditions": "$conditions"}}}}}}]}})json";
 
 /// Never stored: what shards say to each other while a logical cluster moves.
@@ -42,7 +41,6 @@ constexpr std::string_view kDumpDocument = R"json({
   "listKind": "LogicalClusterDumpList"},
  "versions": [{"name": "v1alpha1", "served": true, "storage": true,
   "schema": {"openAPIV3Schema": {"type": "object",
-   "description": "LogicalClusterDump is what shards ask each other about a logical cluster that moves.",
    "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}})json";
