@@ -46,11 +46,14 @@ std::string applied(std::string_view text, const Edits& edits) {
   return out;
 }
 
+enum class Blanks : std::uint8_t { kStay, kGo };
+
 /// Tells of annotations what to cut out so that no marker stays: each goes with the comma before
 /// it, or behind it where nothing stays before it.
+/// @param blanks  what becomes of those behind the comma of the first.
 /// @param cut  gets spans of the annotations, in their order; it may move what was walked past.
 template <class Cut>
-void cut_markers(std::string_view annotations, Cut cut) {
+void cut_markers(std::string_view annotations, Blanks blanks, Cut cut) {
   const auto offset = [&](const char* at) {
     return static_cast<std::size_t>(at - annotations.data());
   };
@@ -70,7 +73,8 @@ void cut_markers(std::string_view annotations, Cut cut) {
       continue;
     }
     if (leading != 0 && !any) {
-      cut(kept, annotations.find(',', leading) + 1);
+      cut(kept, blanks == Blanks::kStay ? annotations.find(',', leading) + 1
+                                        : offset(member->key.data()) - 1);
     }
     any = true;
     kept = end;
@@ -173,7 +177,7 @@ class Marking {
       return;
     }
     edits_.push_back({begin + 1, begin + 1, entry_ + (has_others ? "," : "")});
-    cut_markers(annotations, [this, begin](std::size_t from, std::size_t to) {
+    cut_markers(annotations, Blanks::kStay, [this, begin](std::size_t from, std::size_t to) {
       edits_.push_back({begin + from, begin + to, ""});
     });
   }
@@ -230,7 +234,7 @@ class Cutting {
 
   void take_annotations(std::string_view annotations) {
     const std::size_t begin = offset(annotations.data());
-    cut_markers(annotations,
+    cut_markers(annotations, Blanks::kGo,
                 [this, begin](std::size_t from, std::size_t to) { cut(begin + from, begin + to); });
   }
 

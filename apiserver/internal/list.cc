@@ -492,9 +492,11 @@ void handle_list(const RequestPtr& request, const Target& target) {
     return;
   }
   const bool wildcard = request->cluster == "*";
+  Shown shown = shown_by(request->view, request->cluster, *target.kind->def);
+  const std::string key_name(shown.key_name(target.name).value_or(std::string_view()));
   Expected<SelectionPtr> selection = Selection::make(
       target.kind, *options, wildcard ? std::string_view(target.ns) : std::string_view(), "",
-      shown_by(request->view, request->cluster, *target.kind->def));
+      std::move(shown));
   if (!selection) {
     send_error(*request, selection.error());
     return;
@@ -503,9 +505,8 @@ void handle_list(const RequestPtr& request, const Target& target) {
   auto plan = std::make_shared<ListPlan>(ObjectEncoder(target.kind, request->form, *include),
                                          std::move(*selection));
   plan->prefix = collection_prefix(target.kind->storage_name, request->cluster, target.ns);
-  if (!target.name.empty() && !wildcard && (!target.kind->def->namespaced || !target.ns.empty())) {
-    if (auto key =
-            object_key(target.kind->storage_name, request->cluster, target.ns, target.name)) {
+  if (!key_name.empty() && !wildcard && (!target.kind->def->namespaced || !target.ns.empty())) {
+    if (auto key = object_key(target.kind->storage_name, request->cluster, target.ns, key_name)) {
       plan->prefix = std::move(*key);
       plan->one_key = true;
     }

@@ -61,7 +61,10 @@ int run_metrics_document(const std::vector<std::string>& arguments) {
   }
   std::printf(
       "%s\n## Proxy\n\n`/metrics` of the admin listener (docs/configuration.md).\n\n%s"
-      "\n## Shard\n\n`/clusters/*/metrics` of an embedded shard, for who may read that.\n\n%s",
+      "\n## Shard\n\n`/metrics` of an embedded shard, for whom rights in the root workspace let "
+      "get it "
+      "(ClusterRole `system:kcp:metrics-reader`), and\n`/clusters/*/metrics`, for who may read "
+      "that.\n\n%s",
       kHead, table_of(proxy::metrics_about()).c_str(),
       table_of(controlplane::shard_metrics_about()).c_str());
   return 0;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/outdated.h"
 #include "store/store.h"
 
 namespace kintsugi::controlplane {
@@ -13,7 +14,7 @@ namespace kintsugi::controlplane {
 /// transaction expects that there is no fence of the cluster of its first row, so that nothing is
 /// committed behind one, whoever knew of it when (GR-602). Everything else is the other store's,
 /// which outlives this. Threads: as that.
-class FencedStore final : public store::Store {
+class FencedStore final : public store::Store, public store::KeepsForms {
  public:
   explicit FencedStore(store::Store& store) : store_(store) {}
 
@@ -43,6 +44,9 @@ class FencedStore final : public store::Store {
   [[nodiscard]] store::StoreStats stats() const override { return store_.stats(); }
   [[nodiscard]] store::Books* books() noexcept override { return store_.books(); }
   [[nodiscard]] Expected<void> health() const override { return store_.health(); }
+  [[nodiscard]] bool is_outdated(std::string_view key, store::Revision modified) const override {
+    return store::is_stored_outdated(store_, key, modified);
+  }
 
  private:
   store::Store& store_;

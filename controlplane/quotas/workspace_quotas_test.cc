@@ -149,6 +149,8 @@ class Write final : public apiserver::PendingWrite {
   [[nodiscard]] bool is_dry_run() const noexcept override { return false; }
   [[nodiscard]] Json options_document(apiserver::Operation) const override { return {}; }
   void convert(Json, apiserver::ServedKindPtr, std::function<void(Expected<Json>)>) override {}
+  [[nodiscard]] Duration time_left() const override { return {}; }
+  void take_back(Json, apiserver::ServedKindPtr, std::function<void(Expected<Json>)>) override {}
 };
 
 TEST(QuotaStep, SE093_WhoeverComesFromOutsideIsBoundButMasters) {
