@@ -74,7 +74,7 @@ struct KindRun {
 
 TEST(BuiltinKinds, WhenListed_HaveSchemasAndNames) {
   const auto all = builtin_kinds();
-  EXPECT_EQ(all.size(), 15U);
+  EXPECT_EQ(all.size(), 19U);
   for (const apiserver::ResourcePtr& each : all) {
     ASSERT_EQ(each->versions.size(), 1U) << each->kind;
     EXPECT_NE(each->versions[0].schema, nullptr) << each->kind;

@@ -18,7 +18,7 @@ RequestTarget read(std::string_view target, TargetRules rules = kProxy) {
 
 /// "form · scope · cluster · trail"
 std::string line(std::string_view target) {
-  static constexpr const char* kForms[] = {"probe",   "metrics",    "cluster",
+  static constexpr const char* kForms[] = {"probe",   "metrics",    "info", "cluster",
                                            "service", "no-service", "other"};
   const RequestTarget out = read(target);
   std::string text = kForms[static_cast<std::size_t>(out.form)];

@@ -79,7 +79,7 @@ TEST(Services, WhenNothingServesThePath_SaysE4_FP040) {
        {"/services", "/services/", "/services/apiexport/c/e/api", "/services/none/clusters/c1/api",
         "/partitions/root/nope/services/apiexport/c1/e/clusters/c1/api", "/partitions/root/p",
         "/partitions/root/p/clusters/c1/api", "/shards/nope/clusters/c1/api", "/clusters",
-        "/anything", "/healthz"}) {
+        "/anything", "/healthz/none"}) {
     Answer answer;
     rig.ask(answer, Rig::get(target));
     EXPECT_EQ(answer.status, 404) << target;
