@@ -181,7 +181,8 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: "https://h"}}]
 users: [{name: u, user: {exec: {command: aws}}}]
 )");
-  EXPECT_NE(server(load({path})).find("user \"u\": exec.apiVersion: must be one of"), std::string::npos);
+  EXPECT_NE(server(load({path})).find("user \"u\": exec.apiVersion: must be one of"),
+            std::string::npos);
 }
 
 TEST_F(KubeconfigSetTest, WhenFilesAreChosen_TheFlagIsFirstThenTheEnvironment) {
