@@ -1,16 +1,25 @@
 #include "apiserver/internal/collection_sizes.h"
 
-#include <algorithm>
 #include <string>
 
 namespace kintsugi::apiserver::internal {
+
+bool CollectionSizes::knows(std::string_view prefix) const {
+  const auto found = known_.find(prefix);
+  return found != known_.end() && found->second.is_counted;
+}
 
 std::optional<std::int64_t> CollectionSizes::at(std::string_view prefix, store::Revision at) const {
   const auto found = known_.find(prefix);
   if (found == known_.end() || !found->second.is_counted || at < found->second.since) {
     return std::nullopt;
   }
-  return found->second.size;
+  std::int64_t size = found->second.size;
+  for (auto step = found->second.steps.rbegin();
+       step != found->second.steps.rend() && step->revision > at; ++step) {
+    size -= step->more;
+  }
+  return size;
 }
 
 CollectionSizes::Count CollectionSizes::begin(std::string_view prefix, store::Revision at) {
@@ -25,13 +34,17 @@ CollectionSizes::Count CollectionSizes::begin(std::string_view prefix, store::Re
     known_.erase(known_.begin());
   }
   Count count = std::make_shared<const char>();
-  known_.emplace(std::string(prefix), Known{at, at, 0, false, count});
+  known_.emplace(std::string(prefix), Known{at, at, 0, {}, false, count});
   return count;
 }
 
 void CollectionSizes::end(std::string_view prefix, const Count& count, std::int64_t size) {
   const auto found = known_.find(prefix);
   if (count == nullptr || found == known_.end() || found->second.count.lock() != count) {
+    return;
+  }
+  if (size < worth_) {
+    known_.erase(found);
     return;
   }
   found->second.size += size;
@@ -48,8 +61,13 @@ void CollectionSizes::note(std::string_view prefix, const store::Event& event) {
   if (found == known_.end() || event.revision <= found->second.counted_at) {
     return;
   }
-  found->second.size += came ? 1 : -1;
-  found->second.since = std::max(found->second.since, event.revision);
+  Known& known = found->second;
+  known.steps.push_back({event.revision, came ? 1 : -1});
+  known.size += known.steps.back().more;
+  if (known.steps.size() > kSteps) {
+    known.since = known.steps.front().revision;
+    known.steps.pop_front();
+  }
 }
 
 }  // namespace kintsugi::apiserver::internal

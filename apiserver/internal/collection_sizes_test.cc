@@ -22,7 +22,7 @@ store::Event went(store::Revision revision) {
 }
 
 TEST(CollectionSizes, SE005_ASizeFollowsWhatComesAndGoes) {
-  CollectionSizes sizes;
+  CollectionSizes sizes(0);
   EXPECT_EQ(sizes.at("a", 10), std::nullopt);
   const CollectionSizes::Count count = sizes.begin("a", 10);
   ASSERT_NE(count, nullptr);
@@ -33,26 +33,51 @@ TEST(CollectionSizes, SE005_ASizeFollowsWhatComesAndGoes) {
   sizes.note("a", changed(12));
   sizes.note("b", came(13));
   sizes.end("a", count, 5);
-  EXPECT_EQ(sizes.at("a", 10), std::nullopt) << "it was 5, and is 6";
+  EXPECT_EQ(sizes.at("a", 9), std::nullopt) << "it was counted later";
+  EXPECT_EQ(sizes.at("a", 10), 5);
   EXPECT_EQ(sizes.at("a", 11), 6);
   EXPECT_EQ(sizes.at("a", 13), 6);
   sizes.note("a", went(14));
   sizes.note("a", went(15));
-  EXPECT_EQ(sizes.at("a", 14), std::nullopt);
+  EXPECT_EQ(sizes.at("a", 14), 5);
   EXPECT_EQ(sizes.at("a", 15), 4);
   EXPECT_EQ(sizes.at("b", 15), std::nullopt);
 }
 
+TEST(CollectionSizes, WhenMuchHasChangedSince_TheSizeOfBeforeIsForgotten) {
+  CollectionSizes sizes(0);
+  sizes.end("a", sizes.begin("a", 10), 5);
+  const store::Revision last = 10 + CollectionSizes::kSteps;
+  for (store::Revision revision = 11; revision <= last; ++revision) {
+    sizes.note("a", came(revision));
+  }
+  EXPECT_EQ(sizes.at("a", 10), 5);
+  sizes.note("a", went(last + 1));
+  EXPECT_EQ(sizes.at("a", 10), std::nullopt);
+  EXPECT_EQ(sizes.at("a", 11), 6);
+  EXPECT_EQ(sizes.at("a", last), 5 + static_cast<std::int64_t>(CollectionSizes::kSteps));
+  EXPECT_EQ(sizes.at("a", last + 1), 4 + static_cast<std::int64_t>(CollectionSizes::kSteps));
+}
+
 TEST(CollectionSizes, WhenChangesOfWhatWasCountedComeLater_TheyAreNotCountedTwice) {
-  CollectionSizes sizes;
+  CollectionSizes sizes(0);
   sizes.end("a", sizes.begin("a", 10), 5);
   sizes.note("a", came(9));
   sizes.note("a", went(10));
   EXPECT_EQ(sizes.at("a", 10), 5);
 }
 
-TEST(CollectionSizes, WhenWhoCountsGoes_AnotherOneMay) {
+TEST(CollectionSizes, WhenItIsSmall_ItsPlaceIsForAnother) {
   CollectionSizes sizes;
+  sizes.end("a", sizes.begin("a", 10), CollectionSizes::kWorth - 1);
+  EXPECT_FALSE(sizes.knows("a"));
+  EXPECT_TRUE(sizes.is_empty());
+  sizes.end("a", sizes.begin("a", 10), CollectionSizes::kWorth);
+  EXPECT_TRUE(sizes.knows("a"));
+}
+
+TEST(CollectionSizes, WhenWhoCountsGoes_AnotherOneMay) {
+  CollectionSizes sizes(0);
   CollectionSizes::Count first = sizes.begin("a", 10);
   first.reset();
   sizes.note("a", came(11));
@@ -65,7 +90,7 @@ TEST(CollectionSizes, WhenWhoCountsGoes_AnotherOneMay) {
 }
 
 TEST(CollectionSizes, WhenManyAreCounted_TheNumberIsBounded) {
-  CollectionSizes sizes;
+  CollectionSizes sizes(0);
   const std::size_t many = CollectionSizes::kMost * 2;
   std::size_t known = 0;
   for (std::size_t i = 0; i < many; ++i) {

@@ -362,14 +362,18 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       finish();
       return;
     }
-    if (plan->at > hub().applied()) {
-      in_a_later_turn(&ListJob::end_page);  // until what the sizes follow is here
+    CollectionSizes& sizes = hub().sizes();
+    if (!plan->from_token && plan->at > hub().applied() && sizes.knows(plan->prefix)) {
+      in_a_later_turn(&ListJob::end_page);  // until the changes are told
       return;
     }
     if (const std::optional<std::int64_t> size = known_size()) {
       remaining = std::max<std::int64_t>(0, *size - static_cast<std::int64_t>(end().count()));
       finish();
       return;
+    }
+    if (!plan->from_token && plan->at >= hub().applied()) {
+      counting = sizes.begin(plan->prefix, plan->at);
     }
     remaining = 0;
     count_from = end().after_last();
@@ -404,9 +408,6 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       remaining = -1;
       finish();
     } else if (stopped) {
-      if (!plan->from_token && plan->at == hub().applied() && counting == nullptr) {
-        counting = hub().sizes().begin(plan->prefix, plan->at);
-      }
       in_a_later_turn(&ListJob::count);
     } else {
       hub().sizes().end(plan->prefix, counting,
