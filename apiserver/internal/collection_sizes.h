@@ -23,7 +23,7 @@ class CollectionSizes {
   /// So many times something came or went before the newest size that older ones are known of.
   static constexpr std::size_t kSteps = 256;
   /// Smaller ones are counted anew as quickly.
-  static constexpr std::int64_t kWorth = 2'048;
+  static constexpr std::int64_t kWorth = 128;
 
   explicit CollectionSizes(std::int64_t worth = kWorth) noexcept : worth_(worth) {}
 
