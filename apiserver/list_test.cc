@@ -2,6 +2,8 @@
 
 #include "apiserver/continue_keys.h"
 #include "apiserver/internal/continue_token.h"
+#include "apiserver/keys.h"
+#include "apiserver/stored_object.h"
 #include "apiserver/testing/fake_server.h"
 #include "base/strings.h"
 #include "kinds/builtin_kinds.h"
@@ -237,6 +239,51 @@ TEST_F(List, WhenAM068ListIsLarge_IsStreamedInChunksAndWaitsForTheReader) {
   slow.handler().on_drained();
   ASSERT_TRUE(server.run_until([&] { return slow.stream().ended; }));
   EXPECT_EQ(slow.json().find("items")->size(), 400U);
+}
+
+TEST_F(List, SE005_WhatFollowsAPageIsExactWhileObjectsComeAndGo) {
+  const auto put = [&](int first, int last, store::EventType type) {
+    std::vector<store::Op> ops;
+    for (int i = first; i < last; ++i) {
+      const std::string name = "m" + std::to_string(i);
+      const krm::Json object = config_map(name, {{"x", "1"}});
+      store::Op op;
+      op.type = type;
+      op.key = *object_key("configmaps", "lc", "t1", name);
+      op.value = encode_stored(object);
+      ops.push_back(std::move(op));
+    }
+    ASSERT_TRUE(server.store().commit_wait(std::move(ops)));
+  };
+  const auto page = [&](const std::string& query) {
+    Exchange got = get("?limit=10" + query);
+    EXPECT_TRUE(server.run_until([&] { return got.stream().ended; }));
+    return got.json();
+  };
+  const auto remaining = [](const krm::Json& list) {
+    const krm::Json* count = list.at({"metadata", "remainingItemCount"});
+    return count == nullptr ? -1 : count->as_integer();
+  };
+  const auto rest_of = [&](const krm::Json& list) {
+    return page("&continue=" + std::string(list.text({"metadata", "continue"})));
+  };
+  put(10'000, 15'000, store::EventType::kPut);
+  const krm::Json first = page("");
+  EXPECT_EQ(remaining(first), 4'990);
+  EXPECT_EQ(remaining(page("")), 4'990);
+  EXPECT_EQ(remaining(rest_of(first)), 4'980);
+  put(20'000, 20'003, store::EventType::kPut);
+  put(10'001, 10'002, store::EventType::kPut);
+  put(10'000, 10'001, store::EventType::kDelete);
+  const krm::Json later = page("");
+  EXPECT_EQ(remaining(later), 4'992);
+  EXPECT_EQ(remaining(rest_of(later)), 4'982);
+  EXPECT_EQ(remaining(rest_of(rest_of(first))), 4'970) << "as it was";
+  const std::string old(first.text({"metadata", "resourceVersion"}));
+  EXPECT_EQ(remaining(page("&resourceVersion=" + old)), 4'990);
+  Exchange all = server.send("GET", "/clusters/*/api/v1/configmaps?limit=1");
+  ASSERT_TRUE(server.run_until([&] { return all.stream().ended; }));
+  EXPECT_EQ(remaining(all.json()), 5'001);
 }
 
 TEST_F(List, WhenAM098GzipIsAccepted_LargeBodiesAreCompressed) {

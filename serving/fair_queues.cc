@@ -8,10 +8,11 @@ namespace kintsugi::serving {
 namespace {
 
 constexpr std::size_t kMostQueues = 4'096;
-constexpr std::size_t kWord = 64;   // bits
-constexpr double kNews = 1.0 / 16;  // of one service time in the mean
-constexpr double kRemembered = 1;   // of a level's seats [s]
-constexpr double kLeast = 1e-4;     // that work takes, also within one turn of a loop [s]
+constexpr std::size_t kWord = 64;      // bits
+constexpr double kNews = 1.0 / 16;     // of one service time in the mean
+constexpr double kRemembered = 1;      // of a level's seats [s]
+constexpr std::size_t kNewcomers = 4;  // seats at least
+constexpr double kLeast = 1e-4;        // that work takes, also within one turn of a loop [s]
 constexpr std::size_t kOperatorIndex = static_cast<std::size_t>(Level::kOperator);
 
 double seconds_of(Duration duration) noexcept {
@@ -78,14 +79,17 @@ void FairQueues::set_seats(std::size_t seats) noexcept {
   }
 }
 
-bool FairQueues::fits(std::size_t level, std::size_t width) const noexcept {
+bool FairQueues::fits(std::size_t level, std::size_t width, bool newcomer) const noexcept {
   if (limits_.seats == 0) {
     return true;  // nothing is bounded
   }
+  std::size_t seats = limits_.seats;
+  if (newcomer) {
+    seats = std::min(seats + std::max(seats / 4, kNewcomers), std::max(seats, most_));
+  }
   // What is wider than all there are runs alone.
   if (taken_ != 0 &&
-      taken_ + width + spared(level, limits_.seats, levels_[kOperatorIndex].stats.seats) >
-          limits_.seats) {
+      taken_ + width + spared(level, limits_.seats, levels_[kOperatorIndex].stats.seats) > seats) {
     return false;
   }
   if (total_ == nullptr || total_->most == 0 || total_->taken == 0 ||
@@ -148,6 +152,19 @@ std::uint32_t FairQueues::choose(const Group& group, std::uint64_t payer) noexce
   return best;
 }
 
+/// The payer who was dealt last.
+bool FairQueues::is_newcomer(const Group& group) const noexcept {
+  if (limits_.least == 0) {
+    return false;
+  }
+  std::size_t busy = 0;
+  for (std::size_t i = 0; i < hand_.size; ++i) {
+    const Queue& queue = group.queues[hand_.queues[i]];
+    busy += queue.length != 0 || queue.running != 0 ? 1 : 0;
+  }
+  return 3 * busy < hand_.size;  // of others, most likely
+}
+
 FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask& ask,
                                     TimePoint now) {
   now_ = now;
@@ -161,7 +178,8 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   Queue& queue = mine.queues[chosen];
   const std::size_t width =
       limits_.seats == 0 ? 1 : std::clamp<std::size_t>(ask.width, 1, limits_.seats);
-  const bool at_once = !ask.queues && waiting_ == 0 && fits(level, width);
+  const bool newcomer = is_newcomer(mine);
+  const bool at_once = !ask.queues && (waiting_ == 0 || newcomer) && fits(level, width, newcomer);
   const bool for_all = taken_ + waiting_ + width <= most_;
   if (!at_once && !for_all &&
       (queue.length >= limits_.queue_length || queue.bytes + ask.bytes > limits_.queue_bytes)) {
@@ -181,6 +199,7 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   ticket.until_ = now + std::min(ask.wait, limits_.wait);
   ticket.blocked_.reset();
   ticket.runs_ = false;
+  ticket.newcomer_ = newcomer;
   if (at_once) {
     run(ticket, now);
     return Entry::kRuns;
@@ -347,7 +366,7 @@ FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexce
     for (std::uint64_t left = mine.busy[word]; left != 0; left &= left - 1) {
       Queue& queue = mine.queues[word * kWord + static_cast<std::size_t>(std::countr_zero(left))];
       Ticket* first = head(queue);
-      const bool has_room = fits(level, first->width_);
+      const bool has_room = fits(level, first->width_, first->newcomer_);
       Ticket*& leader = has_room ? best : wide;
       double& tag = has_room ? best_tag : wide_tag;
       if (leader == nullptr || queue.tag < tag ||

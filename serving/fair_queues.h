@@ -37,7 +37,9 @@ struct FairLimits {
   std::size_t hand = 6;      ///< queues that one payer can get into
   std::size_t queue_length = 50;
   std::size_t queue_bytes = std::size_t{1} << 20;
-  /// As few seats as it may learn that are enough (SeatWindow); 0: it always has `seats`.
+  /// As few seats as it may learn that are enough (SeatWindow); 0: it always has `seats`. Of seats
+  /// that were learned a quarter more are for newcomers, whose hands are idle but for a third: they
+  /// do not wait until somebody else is done (SE-005).
   std::size_t least = 0;
   /// That a loop begins in one of its turns; others wait for the next one even if seats are free,
   /// so that whoever comes then is not behind all that has come before. 0: all.
@@ -100,6 +102,7 @@ class FairQueues {
     Ticket* later_ = nullptr;
     Flow flow_;
     bool runs_ = false;
+    bool newcomer_ = false;
     std::uint32_t queue_ = 0;  // or kNoQueue
     std::size_t width_ = 1, bytes_ = 0;
     TimePoint since_{}, until_{};
@@ -238,7 +241,8 @@ class FairQueues {
   }
   void deal(std::uint64_t payer) noexcept;
   [[nodiscard]] std::uint32_t choose(const Group& group, std::uint64_t payer) noexcept;
-  [[nodiscard]] bool fits(std::size_t level, std::size_t width) const noexcept;
+  [[nodiscard]] bool fits(std::size_t level, std::size_t width, bool newcomer) const noexcept;
+  [[nodiscard]] bool is_newcomer(const Group& group) const noexcept;
   [[nodiscard]] std::size_t spared(std::size_t level, std::size_t seats,
                                    std::size_t operators) const noexcept;
   void count_seats(const Ticket& ticket, bool more) noexcept;

@@ -156,6 +156,34 @@ TEST_F(FairQueuesTest, SE005_AFloodOfOnePayerIsFeltByHimAlone) {
   EXPECT_LE(longest, 4 * work) << "four seats for nine that come at once, and six queues of his";
 }
 
+TEST_F(FairQueuesTest, SE080_OfLearnedSeatsSomeAreForWhoHasNone) {
+  for (const std::size_t least : {std::size_t{0}, std::size_t{8}}) {
+    make({.seats = 400, .queues = 128, .hand = 6, .least = least});
+    queues_->set_seats(8);
+    std::vector<std::shared_ptr<Ticket>> heavy;
+    for (int i = 0; i < 200; ++i) {
+      heavy.push_back(ask(tenant(1)));
+    }
+    const std::size_t all = queues_->seats_taken();
+    EXPECT_EQ(all, 8U) << "whoever has many waits for a seat of his own";
+    std::vector<std::shared_ptr<Ticket>> light;
+    std::size_t at_once = 0;
+    for (std::uint64_t payer = 2; payer < 12; ++payer) {
+      light.push_back(ask(tenant(payer)));
+      at_once += light.back()->runs() ? 1U : 0U;
+    }
+    EXPECT_EQ(at_once, least == 0 ? 0U : 4U) << least;
+    EXPECT_EQ(next(), nullptr) << "no more than these";
+    if (least == 0) {
+      continue;
+    }
+    leave(light.front());
+    EXPECT_TRUE(light[4]->waits());
+    EXPECT_EQ(next(), light[4].get()) << "and then the next of those, before 192 of the other";
+    EXPECT_EQ(next(), nullptr);
+  }
+}
+
 TEST_F(FairQueuesTest, SE072_InOneQueue_PayersTakeTurnsAndThenTheirClusters) {
   make({.seats = 1, .queues = 1, .hand = 1});
   const auto running = ask(tenant(9));

@@ -31,7 +31,11 @@ std::string ContinueToken::encode(const auth::TokenKeys& keys, std::string_view 
   for (std::size_t i = kRevisionBytes; i-- > 0;) {
     bytes += static_cast<char>(number >> (8 * i) & 0xff);
   }
-  return auth::seal_token(bytes + start, bound, keys.front());
+  bytes += start;
+  if (following >= 0) {
+    bytes += std::to_string(following);
+  }
+  return auth::seal_token(bytes, bound, keys.front());
 }
 
 Expected<void> ContinueToken::check(std::string_view text) {
@@ -70,6 +74,11 @@ Expected<ContinueToken> ContinueToken::decode(std::string_view text, const auth:
   }
   token.revision = static_cast<std::int64_t>(number);
   token.start = opened->substr(kRevisionBytes);
+  if (const std::size_t end = token.start.rfind('\0'); end != std::string::npos) {
+    token.following =
+        parse_decimal<std::int64_t>(std::string_view(token.start).substr(end + 1)).value_or(-1);
+    token.start.resize(end + 1);
+  }
   if (token.revision == 0 || token.revision < -1) {
     return bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
   }

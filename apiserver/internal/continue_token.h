@@ -17,6 +17,7 @@ struct Request;
 struct ContinueToken {
   std::int64_t revision = 0;  ///< -1: go on with the present state
   std::string start;          ///< position_of() the first key that may come, with a NUL at its end
+  std::int64_t following = -1;  ///< objects that there are from `start` on; -1: not known
 
   /// @param bound  what it is good for: bound_list()
   [[nodiscard]] std::string encode(const auth::TokenKeys& keys, std::string_view bound) const;

@@ -43,7 +43,8 @@ struct ListPlan {
   store::Revision at = 0;
   std::size_t limit = 0;  ///< 0: none
   bool from_token = false;
-  std::string bound;  ///< bound_list(); "" where no token is made or was brought
+  std::int64_t following = -1;  ///< objects from `start` on, if the token told
+  std::string bound;            ///< bound_list(); "" where no token is made or was brought
   [[nodiscard]] std::string seal(const Server& server, const ContinueToken& token) const {
     return token.encode(server.token_keys(), bound);
   }
@@ -246,6 +247,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
   std::unique_ptr<ListCursor> ahead;  ///< looks for the page's end when the buffer is full
   std::string count_from;             ///< what follows the page is counted from here on
   std::int64_t remaining = -1;        ///< so far; -1: it is not counted
+  CollectionSizes::Count counting;    ///< others are told what is counted here
 
   /// Formats other than JSON need the whole document.
   [[nodiscard]] bool needs_all() const {
@@ -356,13 +358,36 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
   }
 
   void end_page() {
-    if (end().has_more() && plan->selection->is_all()) {
-      remaining = 0;
-      count_from = end().after_last();
-      count();
-    } else {
+    if (!end().has_more() || !plan->selection->is_all()) {
       finish();
+      return;
     }
+    CollectionSizes& sizes = hub().sizes();
+    if (!plan->from_token && plan->at > hub().applied() && sizes.knows(plan->prefix)) {
+      in_a_later_turn(&ListJob::end_page);  // until the changes are told
+      return;
+    }
+    if (const std::optional<std::int64_t> size = known_size()) {
+      remaining = std::max<std::int64_t>(0, *size - static_cast<std::int64_t>(end().count()));
+      finish();
+      return;
+    }
+    if (!plan->from_token && plan->at >= hub().applied()) {
+      counting = sizes.begin(plan->prefix, plan->at);
+    }
+    remaining = 0;
+    count_from = end().after_last();
+    count();
+  }
+
+  [[nodiscard]] WatchHub& hub() noexcept { return request->server.hub(); }
+
+  /// Of what this page begins; nullopt: it is to be counted.
+  [[nodiscard]] std::optional<std::int64_t> known_size() {
+    if (plan->from_token) {
+      return plan->following < 0 ? std::nullopt : std::optional(plan->following);
+    }
+    return hub().sizes().at(plan->prefix, plan->at);
   }
 
   /// What follows may be a million objects.
@@ -381,11 +406,12 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
     };
     if (!request->server.store().range({plan->prefix, count_from, plan->at}, visit)) {
       remaining = -1;
-      stopped = false;
-    }
-    if (stopped) {
+      finish();
+    } else if (stopped) {
       in_a_later_turn(&ListJob::count);
     } else {
+      hub().sizes().end(plan->prefix, counting,
+                        remaining + static_cast<std::int64_t>(end().count()));
       finish();
     }
   }
@@ -399,6 +425,7 @@ struct ListJob : std::enable_shared_from_this<ListJob> {
       token.start = position_in(plan->encoder.kind()->storage_name,
                                 std::string_view(next).substr(0, next.size() - 1));
       token.start += '\0';
+      token.following = remaining;
       token_text = plan->seal(request->server, token);
     }
     std::string text = plan->encoder.list_head(plan->at, token_text, remaining);
@@ -464,6 +491,7 @@ Expected<void> apply_token(const ListOptions& options, const ServedKind& kind, S
   plan.start = std::max(plan.prefix, *key);
   plan.from_token = true;
   plan.at = store.current();
+  plan.following = token->following;
   if (token->revision > 0) {
     const auto asked = static_cast<store::Revision>(token->revision);
     if (asked > plan.at) {

@@ -123,12 +123,15 @@ TEST(Timeout, WhenAM064IsAsked_IsAtMostAMinute) {
 
 TEST(ContinueToken, WhenEncodedAndDecoded_IsTheSame) {
   for (const std::int64_t revision : {std::int64_t{517}, std::int64_t{-1}, std::int64_t{1} << 60}) {
-    const ContinueToken token{revision, std::string("lc/t1/b\0", 8)};
-    const auto back =
-        ContinueToken::decode(token.encode(keys_of_process(), "here"), keys_of_process(), "here");
-    ASSERT_TRUE(back);
-    EXPECT_EQ(back->revision, revision);
-    EXPECT_EQ(back->start, token.start);
+    for (const std::int64_t following : {-1, 0, 42}) {
+      const ContinueToken token{revision, std::string("lc/t1/b\0", 8), following};
+      const auto back =
+          ContinueToken::decode(token.encode(keys_of_process(), "here"), keys_of_process(), "here");
+      ASSERT_TRUE(back);
+      EXPECT_EQ(back->revision, revision);
+      EXPECT_EQ(back->start, token.start);
+      EXPECT_EQ(back->following, following);
+    }
   }
 }
 

@@ -76,21 +76,28 @@ void WatchHub::dispatch(const std::vector<store::Event>& batch) {
   for (const store::Event& event : batch) {
     applied_ = event.revision;
     feed_.dispatch(event);
+    if (groups_.empty() && sizes_.is_empty()) {
+      continue;
+    }
     const std::optional<KeyParts> parts = parse_key(event.key);
-    if (!parts || groups_.empty()) {
+    if (!parts) {
       continue;
     }
     LiveEvent live(event);
     const std::string_view key = event.key;
     const std::size_t resource = parts->resource.size() + 1;
     const std::size_t cluster = resource + parts->cluster.size() + 1;
+    const auto tell = [&](std::string_view collection) {
+      sizes_.note(collection, event);
+      dispatch_to(collection, live);
+    };
     if (const std::size_t colon = parts->resource.find(':'); colon != std::string_view::npos) {
-      dispatch_to(key.substr(0, colon + 1), live);  // under any identity
+      tell(key.substr(0, colon + 1));  // under any identity
     }
-    dispatch_to(key.substr(0, resource), live);
-    dispatch_to(key.substr(0, cluster), live);
+    tell(key.substr(0, resource));
+    tell(key.substr(0, cluster));
     if (!parts->ns.empty()) {
-      dispatch_to(key.substr(0, cluster + parts->ns.size() + 1), live);
+      tell(key.substr(0, cluster + parts->ns.size() + 1));
     }
     dispatch_to(key, live);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apiserver/internal/change_feed.h"
+#include "apiserver/internal/collection_sizes.h"
 #include "apiserver/internal/live_event.h"
 #include "base/strings.h"
 #include "net/loop.h"
@@ -17,7 +18,7 @@ namespace kintsugi::apiserver::internal {
 class Watcher;
 
 /// Brings committed changes to this loop's listeners and watches, in order. Threads: its loop; the
-/// store's writer thread only posts. Cost of a change: at most five hash look-ups, then one call
+/// store's writer thread only posts. Cost of a change: at most nine hash look-ups, then one call
 /// per watch whose key range holds the key.
 class WatchHub {
  public:
@@ -29,6 +30,8 @@ class WatchHub {
   /// Everything up to this revision has been dispatched.
   [[nodiscard]] store::Revision applied() const noexcept { return applied_; }
   [[nodiscard]] ChangeFeed& changes() noexcept { return feed_; }
+  /// As of applied().
+  [[nodiscard]] CollectionSizes& sizes() noexcept { return sizes_; }
 
   /// Watches whose key range is `range`: a prefix, or one whole key.
   struct Group {
@@ -53,6 +56,7 @@ class WatchHub {
 
   store::Store& store_;
   ChangeFeed feed_;
+  CollectionSizes sizes_;
   store::Revision applied_ = 0;
   std::uint64_t events_ = 0;
   bool dispatching_ = false;
