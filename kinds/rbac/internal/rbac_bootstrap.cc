@@ -105,6 +105,8 @@ PolicyRules admin_rules() {
 
 PolicyRules everything() { return {resources({"*"}, {"*"}, {"*"}), urls({"*"}, {"*"})}; }
 
+constexpr std::string_view kTenancyReader = "system:kcp:tenancy:reader";
+
 /// What controllers of kcp may do in clusters of their own shard.
 PolicyRules logical_cluster_admin_rules() {
   return {resources({"core.kcp.io"}, {"logicalclusters", "logicalclusters/status"}, {"*"}),
@@ -166,6 +168,10 @@ std::vector<BootstrapRole> make_roles() {
   roles.push_back(
       {std::string(auth::kGroupLogicalClusterAdmin), logical_cluster_admin_rules(), kToNone});
   roles.push_back({std::string(auth::kGroupBootstrapper), everything(), kToNone});
+  roles.push_back({std::string(kTenancyReader),
+                   {resources({"tenancy.kcp.io"}, {"workspaces", "workspacetypes"}, kRead),
+                    resources({"core.kcp.io"}, {"logicalclusters"}, kRead)},
+                   kToNone});
   roles.push_back({"system:kcp:metrics-reader", {urls({"/metrics"}, {"get"})}, kToNone});
   return roles;
 }
@@ -212,6 +218,12 @@ const std::vector<Binding>& bootstrap_bindings() {
       group_binding(auth::kGroupExternalLogicalClusterAdmin,
                     {std::string(auth::kGroupExternalLogicalClusterAdmin)}),
   };
+  return kBindings;
+}
+
+const std::vector<Binding>& bootstrap_reader_bindings() {
+  static const std::vector<Binding> kBindings = {
+      group_binding(kTenancyReader, {std::string(auth::kGroupAuthenticated)})};
   return kBindings;
 }
 
