@@ -298,7 +298,15 @@ class AsKcp(unittest.TestCase):
             for query in ("", "?pretty=true"):
                 for slash in ("", "/"):
                     self.assertIn('cannot get path "/": access denied', bob.get(f"/clusters/root:there{slash}{query}").json["message"])
-            # KK-075: what everybody reads in root, and nowhere else.
+            # KK-075, KK-106, KK-131: what everybody may in root, and nowhere else.
+            for where, allowed in (("root", True), ("root:there", None)):
+                for verb, group, resource, name in (("use", "tenancy.kcp.io", "workspacetypes", "universal"),
+                                                    ("bind", "apis.kcp.io", "apiexports", "topology.kcp.io"),
+                                                    ("create", "tenancy.kcp.io", "workspaces", "~")):
+                    review = bob.request("POST", f"/clusters/{where}/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+                        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": {
+                            "verb": verb, "group": group, "resource": resource, "name": name}}})
+                    self.assertEqual(review.json["status"]["allowed"] if review.status == 201 else None, allowed, (where, verb, review))
             for kind in ("tenancy.kcp.io/v1alpha1/workspaces", "tenancy.kcp.io/v1alpha1/workspacetypes", "core.kcp.io/v1alpha1/logicalclusters"):
                 self.assertTrue(bob.must("GET", f"/clusters/root/apis/{kind}")["items"], kind)
                 for path in (f"/clusters/root:there/apis/{kind}", f"/clusters/*/apis/{kind}"):

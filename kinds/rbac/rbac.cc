@@ -274,9 +274,12 @@ void RbacAuthorizer::visit(const auth::UserInfo& user, std::string_view cluster,
       return subject == nullptr || replaced || visit_role(nullptr, binding, *subject, visitor);
     });
   };
-  if (!visit_bootstrap(bootstrap_bindings()) ||
-      (params_.open_clusters_are_read && is_open(cluster) &&
-       !visit_bootstrap(bootstrap_reader_bindings()))) {
+  if (!visit_bootstrap(bootstrap_bindings())) {
+    return;
+  }
+  if (is_open(cluster) &&
+      (!visit_bootstrap(bootstrap_open_bindings()) ||
+       (params_.open_clusters_are_read && !visit_bootstrap(bootstrap_reader_bindings())))) {
     return;
   }
   if (everywhere != nullptr && !visit_bindings(nullptr, everywhere->cluster_bindings)) {

@@ -21,7 +21,8 @@ struct RbacParams {
   /// A request in a logical cluster first needs non-resource verb `access` on `/` there (AM-491);
   /// its own ServiceAccounts do not.
   bool workspace_access = false;
-  /// Logical clusters that every authenticated user may enter, besides `workspace_access`.
+  /// Logical clusters that every authenticated user may enter, besides `workspace_access`, with the
+  /// rights of bootstrap_open_bindings(): kcp's root.
   std::vector<std::string> open_clusters;
   /// There they also have bootstrap_reader_bindings(), as in kcp's root (KK-075).
   bool open_clusters_are_read = false;
