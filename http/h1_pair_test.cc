@@ -50,6 +50,23 @@ TEST(H1Pair, WhenBodiesAndTrailersCross_EverythingArrives) {
   }
 }
 
+TEST(H1Pair, WhenTrailersAreWanted_FP153_ThatAloneOfTeIsSent) {
+  for (const auto& [te, kept] : {std::pair("trailers", true), std::pair("gzip", false)}) {
+    auto pair = Pair::h1();
+    pair->handler.on_open = [](ServerExchange& exchange) {
+      exchange.stream->send_head(200, {}, true);
+    };
+    TestResponse response;
+    http::RequestHead head = make_head("GET", "/");
+    head.headers.add("te", te);
+    auto opened = pair->client->open(head, response);
+    ASSERT_TRUE(opened.has_value());
+    response.stream = *opened;
+    pair->run();
+    EXPECT_EQ(pair->handler.at(0).head.headers.contains("te"), kept) << te;
+  }
+}
+
 TEST(H1Pair, WhenQueueGrowsAndEmpties_DrainedComesOnce) {
   auto pair = Pair::h1();
   pair->handler.on_open = [](ServerExchange& exchange) {

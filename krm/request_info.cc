@@ -128,6 +128,9 @@ RequestInfo parse_request_info(std::string_view method, std::string_view target)
   if (!decoded) {
     return info;
   }
+  if (info.path.empty()) {
+    info.path = "/";  // "/clusters/<name>?<query>" has a query behind the name at once
+  }
   std::vector<std::string> segments = segments_of(info.path);
   const PathShape shape = PathShape::of(
       segments.size(), [&](std::size_t i) -> std::string_view { return segments[i]; });

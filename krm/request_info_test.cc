@@ -22,7 +22,7 @@ std::string line(std::string_view method, std::string_view target) {
 TEST(RequestInfo, WhenPathIsTooShort_IsNonResourceAM036) {
   for (const char* path :
        {"/api", "/api/v1", "/apis", "/apis/g", "/apis/g/v", "/version", "/", ""}) {
-    EXPECT_EQ(line("GET", path), std::string("non-resource get ") + path);
+    EXPECT_EQ(line("GET", path), std::string("non-resource get ") + (*path == '\0' ? "/" : path));
   }
   EXPECT_EQ(line("POST", "/healthz/etcd"), "non-resource post /healthz/etcd");
 }
@@ -176,6 +176,8 @@ TEST(ClusterPath, WhenTargetHasCluster_IsSplitOnce) {
   EXPECT_EQ(split_cluster_path("/clusters/root%253Aorg/api")->segment, "root%3Aorg");
   EXPECT_EQ(split_cluster_path("/clusters/a")->rest, "");
   EXPECT_EQ(split_cluster_path("/clusters/a?x=1")->rest, "?x=1");
+  EXPECT_EQ(parse_request_info("GET", "?x=1").path, "/");
+  EXPECT_EQ(parse_request_info("GET", "").path, "/");
   EXPECT_EQ(split_cluster_path("/clusters/a/clusters/b/api")->rest, "/clusters/b/api");
   EXPECT_EQ(split_cluster_path("/clusters/a%2Fb/api")->segment, "a/b");
   EXPECT_FALSE(split_cluster_path("/clusters/"));

@@ -187,8 +187,11 @@ bool query_asks_for_watch(std::string_view query) {
   return false;
 }
 
-bool begins_a_scope(std::string_view segment) noexcept {
-  return segment == "clusters" || segment == "shards" || segment == "partitions";
+/// Whether a trail that begins so is a second scope (SE-033). Behind the name of a cluster
+/// "clusters" is none: that is a path as any other, of which the cluster's shard judges (FP-043).
+bool begins_a_scope(std::string_view segment, const RequestTarget& target) noexcept {
+  const bool behind_name = target.form == TargetForm::kCluster && target.cluster != "*";
+  return segment == "shards" || segment == "partitions" || (segment == "clusters" && !behind_name);
 }
 
 /// Virtual workspaces whose trails are their own, and paths of other servers.
@@ -203,7 +206,7 @@ void read_verb(std::string_view method, std::string_view target, TargetRules rul
   const FirstSegments segments(target.substr(out.trail, out.query - out.trail));
   const bool has_trail = out.form == TargetForm::kCluster || out.form == TargetForm::kService;
   const bool judged = has_trail && !rules.shard && !rules.opaque_proxy && !is_foreign(out);
-  out.form = judged && begins_a_scope(segments[0]) ? TargetForm::kOther : out.form;  // SE-033
+  out.form = judged && begins_a_scope(segments[0], out) ? TargetForm::kOther : out.form;  // SE-033
   const PathShape shape = segments.shape();
   const bool reads = method == "GET" || method == "HEAD";
   const auto asks = [&] {

@@ -295,10 +295,6 @@ ProxyHandler::Answer ProxyHandler::refuse(const Request& request, http::Response
     case RouteReason::kMountLoop:
       return serving::answer_error(head, stream, serving::loop_detected());
     case RouteReason::kNoSuchPartition:
-      if (request.target.form == krm::TargetForm::kCluster) {
-        return serving::answer_error(head, stream, krm::path_not_found());
-      }
-      [[fallthrough]];
     case RouteReason::kNoSuchPath:
     case RouteReason::kNoSuchShard:
     case RouteReason::kNoVirtualWorkspace:

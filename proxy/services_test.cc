@@ -74,12 +74,13 @@ TEST(Services, WhenForwarded_IdentityIsStampedAndHopsPass_FP131_TP078) {
 }
 
 TEST(Services, WhenNothingServesThePath_SaysE4_FP040) {
-  Rig rig;
+  Rig rig(nullptr, [](ProxyHandlerParams& params) { params.wildcard = true; });
   for (const char* target :
        {"/services", "/services/", "/services/apiexport/c/e/api", "/services/none/clusters/c1/api",
         "/partitions/root/nope/services/apiexport/c1/e/clusters/c1/api", "/partitions/root/p",
-        "/partitions/root/p/clusters/c1/api", "/shards/nope/clusters/c1/api", "/clusters",
-        "/anything", "/healthz/none"}) {
+        "/partitions/root/nope/clusters/*/api/v1/configmaps",
+        "/partitions/root/nope/clusters/*/apis", "/partitions/root/p/clusters/c1/api",
+        "/shards/nope/clusters/c1/api", "/clusters", "/anything", "/healthz/none"}) {
     Answer answer;
     rig.ask(answer, Rig::get(target));
     EXPECT_EQ(answer.status, 404) << target;

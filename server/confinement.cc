@@ -213,9 +213,6 @@ Expected<void> keep_capabilities(std::uint64_t kept) {
 }  // namespace
 
 Expected<void> confine(const Confinement& wanted) {
-  if (::geteuid() == 0 && !wanted.allow_root) {
-    log_warn("this runs as root and does not need to: give it a user of its own, or --allow-root");
-  }
   ::umask(077);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return fail(refused("no new privileges", errno));
@@ -240,6 +237,9 @@ Expected<void> confine(const Confinement& wanted) {
 }
 
 Expected<void> enter_sandbox(const Confinement& wanted) {
+  if (::geteuid() == 0 && !wanted.allow_root) {
+    log_warn("this runs as root and does not need to: give it a user of its own, or --allow-root");
+  }
   if (auto none = keep_capabilities(0); !none) {
     return none;
   }

@@ -17,12 +17,12 @@ struct Confinement {
 /// At the begin of a process, before it reads a file: new files are for its user alone, it gains no
 /// privileges by exec, writes no core and is not traced by other processes of its user; inherited
 /// descriptors but standard ones are closed, and of its capabilities it keeps the one for ports
-/// below 1024: root is then bound by the modes of files as others are. Warns who is root without
-/// wanting to.
+/// below 1024: root is then bound by the modes of files as others are.
 /// @error kConfig: the kernel refuses one of these; the text names it.
 [[nodiscard]] Expected<void> confine(const Confinement& wanted);
 
-/// After the start: this thread, and those that it makes, give up the last capability. For all
+/// After the start: warns who is root without wanting to (a start that fails says one line and no
+/// more, FP-101). This thread, and those that it makes, give up the last capability. For all
 /// threads and for good: system calls other than those that a server of
 /// this program makes fail with EPERM; those that only an intruder makes (running programs,
 /// tracing, namespaces, mounts, kernel modules, executable memory) end the process with SIGSYS.

@@ -4,6 +4,8 @@
 #include "krm/protobuf.h"
 #include "krm/status.h"
 #include "krm/yaml.h"
+#include "serving/fair_queues.h"
+#include "serving/identity.h"
 
 namespace kintsugi::serving {
 namespace {
@@ -13,6 +15,7 @@ using krm::Json;
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kYaml = "application/yaml";
 constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
+constexpr int kTooMany = 429;
 
 class Swallow final : public http::RequestHandler {
  public:
@@ -109,7 +112,11 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
   if (error.detail().retry_after_seconds > 0) {
     headers.add("retry-after", std::to_string(error.detail().retry_after_seconds));
   }
-  send(stream, form, krm::http_status(error), std::move(headers), body);
+  const int code = krm::http_status(error);
+  if (code == kTooMany) {
+    headers.add("x-kubernetes-pf-prioritylevel-uid", level_name(level_of(stream.peer())));
+  }
+  send(stream, form, code, std::move(headers), body);
 }
 
 std::unique_ptr<http::RequestHandler> answer_error(const http::RequestHead& head,

@@ -14,6 +14,7 @@
 #include "krm/protobuf.h"
 #include "krm/status.h"
 #include "krm/yaml.h"
+#include "serving/fair_seats.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -197,6 +198,11 @@ void send_status(Request& request, int code, const krm::Json& status) {
   http::HeaderList headers = answer_headers(request, content_type(request.form.format));
   if (code == 403) {
     headers.add("x-content-type-options", "nosniff");  // the message holds what the client sent
+  }
+  if (code == 429) {  // whose share is used up (SE-094)
+    const auth::UserInfo& payer =
+        request.impersonator != nullptr ? *request.impersonator : request.user;
+    headers.set("x-kubernetes-pf-prioritylevel-uid", serving::level_name(serving::level_of(payer)));
   }
   const krm::Json* retry = status.at({"details", "retryAfterSeconds"});
   if (retry != nullptr) {

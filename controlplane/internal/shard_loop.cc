@@ -49,10 +49,12 @@ std::string tree_of(std::string path) {
   return path;
 }
 
-kinds::RbacParams rbac_params() {
+kinds::RbacParams rbac_params(bool hides_existence) {
   kinds::RbacParams params;
   params.workspace_access = true;
   params.open_clusters = {std::string(kRootCluster)};
+  params.open_clusters_are_read =
+      !hides_existence;  // else strangers read what all workspaces are called
   params.mask_reasons = true;
   params.shared_cluster = kLocalAdminCluster;
   return params;
@@ -131,7 +133,7 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
               tokens_->default_audiences(),
               std::make_shared<net::Outgoing>(
                   loop, params.outgoing == nullptr ? net::OutgoingPolicy() : *params.outgoing)})),
-      rbac_(rbac_params()),
+      rbac_(rbac_params(params.hides_existence)),
       other_rights_(index_, rbac_, [this](std::string_view cluster) { rights_changed(cluster); }),
       policies_(bound_, catalog_, rbac_),
       authorizer_(index_, policies_),

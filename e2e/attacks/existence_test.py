@@ -295,6 +295,23 @@ class AsKcp(unittest.TestCase):
             self.assertIn("access denied", bob.get("/clusters/root:there/api").json["message"])
             self.assertEqual(bob.get("/clusters/root:there/livez").status, 200)
             self.assertEqual(none.get("/clusters/root:there/metrics").status, 501)
+            for query in ("", "?pretty=true"):
+                for slash in ("", "/"):
+                    self.assertIn('cannot get path "/": access denied', bob.get(f"/clusters/root:there{slash}{query}").json["message"])
+            # KK-075, KK-106, KK-131: what everybody may in root, and nowhere else.
+            for where, allowed in (("root", True), ("root:there", None)):
+                for verb, group, resource, name in (("use", "tenancy.kcp.io", "workspacetypes", "universal"),
+                                                    ("bind", "apis.kcp.io", "apiexports", "topology.kcp.io"),
+                                                    ("create", "tenancy.kcp.io", "workspaces", "~")):
+                    review = bob.request("POST", f"/clusters/{where}/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+                        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": {
+                            "verb": verb, "group": group, "resource": resource, "name": name}}})
+                    self.assertEqual(review.json["status"]["allowed"] if review.status == 201 else None, allowed, (where, verb, review))
+            for kind in ("tenancy.kcp.io/v1alpha1/workspaces", "tenancy.kcp.io/v1alpha1/workspacetypes", "core.kcp.io/v1alpha1/logicalclusters"):
+                self.assertTrue(bob.must("GET", f"/clusters/root/apis/{kind}")["items"], kind)
+                for path in (f"/clusters/root:there/apis/{kind}", f"/clusters/*/apis/{kind}"):
+                    self.assertEqual(bob.get(path).status, 403, path)
+                self.assertEqual(bob.request("DELETE", f"/clusters/root/apis/{kind}").status, 403)
             # KK-301, KK-330, KK-363, KK-366: at the shard nobody is system:anonymous, whom no role lets in.
             shard = kit.Client(installation.shard_url("root"), installation.pki / "serving-ca.crt")
             for cluster in ("root", "aaaaaaaaaaaaaaaa", "system:admin"):

@@ -185,8 +185,8 @@ class DropIn(unittest.TestCase):
             self.addCleanup(shutil.rmtree, proxy.dir, True)
             run = proxy.run()
             self.assertEqual(run.returncode, 1, run.stderr)
-            lines = [line for line in run.stderr.splitlines() if not line.startswith("{")]
-            self.assertEqual(len(lines), 1, run.stderr)
+            lines = run.stderr.splitlines()
+            self.assertEqual((len(lines), run.stdout), (1, ""), run.stderr)
             return lines[0]
 
         self.assertIn("--mapping-file, --shards-kubeconfig, --root-kubeconfig: required", fails())

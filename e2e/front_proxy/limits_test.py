@@ -195,8 +195,9 @@ class Fairness(unittest.TestCase):
         for client in cls.clients(f"https://127.0.0.1:{installation.port}", ("heavy", "light"), "/clusters/root:fair").values():
             kit.eventually(lambda c=client: c.get(MAPS).status == 200, what="the right to read")
 
-    def refusal(self, answer, limit):
+    def refusal(self, answer, limit, level="tenant"):
         self.assertEqual((answer.status, answer.json["reason"]), (429, "TooManyRequests"), answer)
+        self.assertEqual(answer.headers["x-kubernetes-pf-prioritylevel-uid"], level)  # SE-094
         self.assertEqual(answer.json["message"], f"Too many requests: limits.{limit} is reached, please try again later.")
         self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
         self.assertEqual(answer.json["details"]["retryAfterSeconds"], int(answer.headers["retry-after"]))
@@ -213,7 +214,7 @@ class Fairness(unittest.TestCase):
             self.assertEqual([users["light"].get(MAPS).status for _ in range(10)], [200] * 10)
             self.assertEqual(proxy.metric('kintsugi_limited_total{limit="user.rps"}'), counts[429])
             nobody = proxy.client("/clusters/root:fair", cert=None)
-            self.refusal(next(a for a in (nobody.get(MAPS) for _ in range(60)) if a.status == 429), "unauthenticated.rps")
+            self.refusal(next(a for a in (nobody.get(MAPS) for _ in range(60)) if a.status == 429), "unauthenticated.rps", "unknown")
             self.assertEqual([proxy.client("", cert=None).get("/livez").status for _ in range(10)], [200] * 10)
 
     def test_FP_139_a_watch_too_many_is_refused_until_one_ends(self):
@@ -258,6 +259,7 @@ class Fairness(unittest.TestCase):
                 answer = inside.get(MAPS)
                 if answer.status == 429:
                     self.assertIn("limits.shard.rps", answer.json["message"], "his own rate is not used up by what was not done")
+                    self.assertEqual(answer.headers["x-kubernetes-pf-prioritylevel-uid"], "operator")
 
     def test_SE_089_a_shard_reads_its_file_of_limits_again(self):
         with contextlib.ExitStack() as stack:
@@ -272,7 +274,7 @@ class Fairness(unittest.TestCase):
 
             self.assertIsNone(refusal())
             kit.replace_file(file, b"cluster.rps=1\ncluster.burst=2\n")
-            self.refusal(kit.eventually(refusal, 30, "the file is read"), "cluster.rps")
+            self.refusal(kit.eventually(refusal, 30, "the file is read"), "cluster.rps", "operator")
             kit.replace_file(file, b"cluster.rps=a few\n")
             process.send_signal(signal.SIGHUP)
             self.assertTrue(kit.stays(lambda: refusal() is not None, 2), "what cannot be read changes nothing")

@@ -80,10 +80,12 @@ def forms(provider):
         Form("escaped view", "view", lambda ws, c, t: f"{view.replace('apiexport', '%61piexport')}/clusters/{c}{t}"),
         Form("view of a shard", "view", lambda ws, c, t: f"/shards/{SHARD_OF.get(ws, 'root')}{view}/clusters/{c}{t}"),
         Form("in the cluster", "no scope", lambda ws, c, t: t),
-        Form("two scopes", "two scopes", lambda ws, c, t: f"/clusters/{c}/clusters/{c}{t}"),
+        Form("a cluster behind", "no path", lambda ws, c, t: f"/clusters/{c}/clusters/{c}{t}"),
+        Form("escaped cluster behind", "no path", lambda ws, c, t: f"/clusters/{c}/%63lusters/{c}{t}"),
+        Form("two clusters for all", "two scopes", lambda ws, c, t: f"/clusters/*/clusters/{c}{t}"),
         Form("a scope in a view", "two scopes", lambda ws, c, t: f"{view}/clusters/{c}/clusters/{c}{t}"),
         Form("a shard behind", "two scopes", lambda ws, c, t: f"/clusters/{c}/shards/root{t}"),
-        Form("escaped second scope", "two scopes", lambda ws, c, t: f"/clusters/{c}/%63lusters/{c}{t}"),
+        Form("escaped second scope", "two scopes", lambda ws, c, t: f"/clusters/{c}/%73hards/root{t}"),
         Form("a Partition behind", "two scopes", lambda ws, c, t: f"/clusters/*/partitions/root/x{t}"),
         Form("a scope before nothing", "two scopes", lambda ws, c, t: f"/shards/{SHARD_OF.get(ws, 'root')}{t}"),
         Form("a view of another shape", "two scopes", lambda ws, c, t: f"/services/apiexport/{c}{t}"),
@@ -142,6 +144,8 @@ def expected(actor, form, workspace, verb, impersonation):
         return Expected(codes(401), "no identity")
     if actor == "bad token":
         return Expected(codes(401), "no identity")
+    if form.means == "no path":
+        return Expected(codes(400, 403, 404, 405), "nobody serves that, and the shard judges who is told so (FP-043)")
     if verb.name in ODD:
         return Expected(codes(403, 404, 405), "no method, which is told to who is known")
     effective, refused = speaks_as(actor, form, workspace, impersonation)

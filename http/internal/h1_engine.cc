@@ -129,7 +129,8 @@ void H1Engine::start_tunnel() noexcept {
 void H1Engine::append_fields(const HeaderList& fields, bool keep_length) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const HeaderView field = fields[i];
-    if (is_hop_by_hop(field.name) || field.name == "host" ||
+    const bool wants_trailers = field.name == "te" && field.value == "trailers";  // FP-153
+    if ((is_hop_by_hop(field.name) && !wants_trailers) || field.name == "host" ||
         (field.name == "content-length" && !keep_length) || !is_token(field.name) ||
         !is_field_value(field.value)) {
       continue;

@@ -182,9 +182,7 @@ bool RbacAuthorizer::may_enter(const auth::UserInfo& user, std::string_view clus
       return true;
     }
   }
-  if (user.in_group(auth::kGroupAuthenticated) &&
-      std::find(params_.open_clusters.begin(), params_.open_clusters.end(), cluster) !=
-          params_.open_clusters.end()) {
+  if (user.in_group(auth::kGroupAuthenticated) && is_open(cluster)) {
     return true;
   }
   auth::Attributes access;
@@ -197,6 +195,11 @@ bool RbacAuthorizer::may_enter(const auth::UserInfo& user, std::string_view clus
     return !allowed;
   });
   return allowed;
+}
+
+bool RbacAuthorizer::is_open(std::string_view cluster) const {
+  return std::find(params_.open_clusters.begin(), params_.open_clusters.end(), cluster) !=
+         params_.open_clusters.end();
 }
 
 const RbacAuthorizer::Cluster* RbacAuthorizer::shared() const {
@@ -262,14 +265,22 @@ void RbacAuthorizer::visit(const auth::UserInfo& user, std::string_view cluster,
     }
     return true;
   };
-  for (const Binding& binding : bootstrap_bindings()) {
-    const Subject* subject = matching_subject(binding, user);
-    const bool replaced =
-        everywhere != nullptr &&
-        everywhere->cluster_bindings.find(binding.name) != everywhere->cluster_bindings.end();
-    if (subject != nullptr && !replaced && !visit_role(nullptr, binding, *subject, visitor)) {
-      return;
-    }
+  const auto visit_bootstrap = [&](const std::vector<Binding>& bindings) {
+    return std::all_of(bindings.begin(), bindings.end(), [&](const Binding& binding) {
+      const Subject* subject = matching_subject(binding, user);
+      const bool replaced =
+          everywhere != nullptr &&
+          everywhere->cluster_bindings.find(binding.name) != everywhere->cluster_bindings.end();
+      return subject == nullptr || replaced || visit_role(nullptr, binding, *subject, visitor);
+    });
+  };
+  if (!visit_bootstrap(bootstrap_bindings())) {
+    return;
+  }
+  if (is_open(cluster) &&
+      (!visit_bootstrap(bootstrap_open_bindings()) ||
+       (params_.open_clusters_are_read && !visit_bootstrap(bootstrap_reader_bindings())))) {
+    return;
   }
   if (everywhere != nullptr && !visit_bindings(nullptr, everywhere->cluster_bindings)) {
     return;

@@ -21,8 +21,11 @@ struct RbacParams {
   /// A request in a logical cluster first needs non-resource verb `access` on `/` there (AM-491);
   /// its own ServiceAccounts do not.
   bool workspace_access = false;
-  /// Logical clusters that every authenticated user may enter, besides `workspace_access`.
+  /// Logical clusters that every authenticated user may enter, besides `workspace_access`, with the
+  /// rights of bootstrap_open_bindings(): kcp's root.
   std::vector<std::string> open_clusters;
+  /// There they also have bootstrap_reader_bindings(), as in kcp's root (KK-075).
+  bool open_clusters_are_read = false;
   /// Its ClusterRoles and ClusterRoleBindings hold in every logical cluster, before the bootstrap
   /// policy's of the same name; the roles may be bound there, too. "": none (KK-314).
   std::string shared_cluster{};
@@ -87,6 +90,7 @@ class RbacAuthorizer final : public auth::Authorizer {
 
   [[nodiscard]] const Cluster* cluster_of(std::string_view name) const;
   [[nodiscard]] bool is_admin(const auth::UserInfo& user) const;
+  [[nodiscard]] bool is_open(std::string_view cluster) const;
   [[nodiscard]] bool may_enter(const auth::UserInfo& user, std::string_view cluster) const;
   [[nodiscard]] auth::Decision evaluate(const auth::Attributes& attributes) const;
   void visit(const auth::UserInfo& user, std::string_view cluster, std::string_view ns,

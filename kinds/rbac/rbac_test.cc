@@ -270,6 +270,77 @@ TEST_F(Rbac, WhenWorkspaceAccessIsAsked_ContentNeedsIt_AM491) {
   EXPECT_FALSE(get_path(account, "/api", "get", "other"));
 }
 
+TEST_F(Rbac, WhenAClusterIsOpen_KK075_KK106_KK131_ReviewsSayWhatEverybodyMayThere) {
+  RbacParams params;
+  params.workspace_access = true;
+  params.open_clusters = {"root"};
+  options(params);
+  auth::Attributes asked;
+  asked.user = bob_;
+  const auto may = [&](const char* verb, const char* group, const char* resource, const char* name,
+                       const char* cluster = "root") {
+    asked.verb = verb;
+    asked.group = group;
+    asked.resource = resource;
+    asked.name = name;
+    asked.cluster = cluster;
+    return rbac_->decide(asked).allowed;
+  };
+  for (const char* type : {"universal", "organization", "team"}) {
+    EXPECT_TRUE(may("use", "tenancy.kcp.io", "workspacetypes", type)) << type;
+    EXPECT_FALSE(may("use", "tenancy.kcp.io", "workspacetypes", type, "c")) << type;
+  }
+  for (const char* type : {"root", "home", "", "mine"}) {
+    EXPECT_FALSE(may("use", "tenancy.kcp.io", "workspacetypes", type)) << type;
+  }
+  EXPECT_TRUE(may("bind", "apis.kcp.io", "apiexports", "tenancy.kcp.io"));
+  EXPECT_TRUE(may("bind", "apis.kcp.io", "apiexports", "topology.kcp.io"));
+  EXPECT_FALSE(may("bind", "apis.kcp.io", "apiexports", "shards.core.kcp.io"));
+  EXPECT_FALSE(may("get", "apis.kcp.io", "apiexports", "tenancy.kcp.io"));
+  EXPECT_TRUE(may("create", "tenancy.kcp.io", "workspaces", "~"));
+  EXPECT_FALSE(may("create", "tenancy.kcp.io", "workspaces", ""));
+  EXPECT_FALSE(may("create", "tenancy.kcp.io", "workspaces", "mine"));
+  asked.user = auth::anonymous_user();
+  EXPECT_FALSE(may("use", "tenancy.kcp.io", "workspacetypes", "universal")) << "nobody";
+}
+
+TEST_F(Rbac, WhenOpenClustersAreRead_KK075_EverybodySeesTheTenancyKindsThere) {
+  for (const bool read : {false, true}) {
+    RbacParams params;
+    params.workspace_access = true;
+    params.open_clusters = {"root"};
+    params.open_clusters_are_read = read;
+    options(params);
+    auth::Attributes asked;
+    asked.user = bob_;
+    for (const auto& [group, resource] :
+         {std::pair("tenancy.kcp.io", "workspaces"), std::pair("tenancy.kcp.io", "workspacetypes"),
+          std::pair("core.kcp.io", "logicalclusters")}) {
+      asked.group = group;
+      asked.resource = resource;
+      for (const char* verb : {"get", "list", "watch"}) {
+        asked.verb = verb;
+        asked.subresource.clear();
+        asked.cluster = "root";
+        EXPECT_EQ(rbac_->decide(asked).allowed, read) << verb << " " << resource;
+        asked.subresource = "status";
+        EXPECT_FALSE(rbac_->decide(asked).allowed) << resource;
+        asked.subresource.clear();
+        asked.cluster = "c";
+        EXPECT_FALSE(rbac_->decide(asked).allowed) << "elsewhere";
+      }
+      asked.cluster = "root";
+      for (const char* verb : {"create", "update", "patch", "delete", "deletecollection"}) {
+        asked.verb = verb;
+        EXPECT_FALSE(rbac_->decide(asked).allowed) << verb << " " << resource;
+      }
+    }
+    asked.verb = "list";
+    asked.user = auth::anonymous_user();
+    EXPECT_FALSE(rbac_->decide(asked).allowed) << "nobody";
+  }
+}
+
 TEST_F(Rbac, WhenAShardOfKcpAsks_TP119_ItMayWriteTheStatusOfSlicesEverywhere) {
   RbacParams params;
   params.workspace_access = true;

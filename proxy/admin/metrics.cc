@@ -16,6 +16,19 @@
 namespace kintsugi::proxy {
 namespace {
 
+/// @param bounds  [seconds]. @param counts  one more than bounds. @param sum  [seconds]
+template <typename Bounds, typename Counts>
+MetricFamilies::Histogram buckets_of(const Bounds& bounds, const Counts& counts, double sum) {
+  MetricFamilies::Histogram out;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    out.sample_count += counts[i];
+    out.bucket.push_back({out.sample_count,
+                          i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity()});
+  }
+  out.sample_sum = sum;
+  return out;
+}
+
 /// Shards that did not answer when they were asked last, by whatever loop: before so much has
 /// failed that requests are no longer sent there (AGG-1004).
 std::set<std::string> silent_shards(const IndexReport& report,
@@ -74,6 +87,12 @@ void shard_families(MetricFamilies& out, const IndexReport& report,
       out.sample({shard.name, resource_name(resource)}, shard.resources[i].objects);
     }
   }
+  out.gauge("kintsugi_index_lag_seconds",
+            "how long the last change that a shard told of took until requests were routed by it",
+            {"shard"});
+  for (const topology::Feed::ShardStatus& shard : report.shards) {
+    out.sample({shard.name}, std::chrono::duration<double>(shard.lag).count());
+  }
   out.counter("kintsugi_untrusted_fact_total",
               "values in objects that were not believed, by what they claim", {"fact"});
   for (std::size_t i = 0; i < topology::kUntrustedFacts; ++i) {
@@ -114,7 +133,6 @@ void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
 void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
                       const serving::ProcessLimits& limits) {
   ForwardStats sum;
-  ServerBytes bytes;
   LookupStats lookups;
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
@@ -123,15 +141,9 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   std::uint64_t crowded_bodies = 0;
   for (const LoopReport& loop : loops) {
     sum.requests += loop.forward.requests;
-    sum.retries += loop.forward.retries;
     sum.failures += loop.forward.failures;
-    for (const auto& [server, count] : loop.forward.bytes) {
-      bytes.up += count.up;
-      bytes.down += count.down;
-    }
+    sum.overhead.add(loop.forward.overhead);
     sum.identity_headers_stripped += loop.forward.identity_headers_stripped;
-    sum.streams += loop.forward.streams;
-    sum.watches += loop.forward.watches;
     for (std::size_t i = 0; i < 6; ++i) {
       sum.code_class[i] += loop.forward.code_class[i];
     }
@@ -174,13 +186,9 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   for (std::size_t i = 1; i < 6; ++i) {
     out.sample({std::to_string(i) + "xx"}, sum.code_class[i]);
   }
-  out.gauge("kintsugi_streams", "forwarded requests that are open", {"kind"});
-  out.sample({"watch"}, sum.watches);
-  out.sample({"other"}, sum.streams - sum.watches);
-  out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"direction"});
-  out.sample({"request"}, bytes.up);
-  out.sample({"response"}, bytes.down);
-  out.counter("kintsugi_retries_total", "requests sent again", sum.retries);
+  out.histogram("kintsugi_request_overhead_seconds",
+                "forwarded requests from their heads until they are sent the first time", {});
+  out.sample({}, buckets_of(OverheadTimes::kBounds, sum.overhead.counts, sum.overhead.sum));
   out.counter("kintsugi_forward_failures_total", "requests that a shard did not answer",
               sum.failures);
   out.counter("kintsugi_identity_headers_stripped_total", "forged identity headers removed",
@@ -215,18 +223,58 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   }
 }
 
+/// By shard; what goes to other backends has shard="".
+void shard_traffic_families(MetricFamilies& out, const TrafficByServer& servers) {
+  out.counter("kintsugi_requests_total",
+              "forwarded requests that were answered, lists as get, upgrades as connect",
+              {"shard", "verb", "code"});
+  for (const auto& [shard, traffic] : servers) {
+    for (const auto& [what, count] : traffic.requests) {
+      out.sample({shard, std::string(what.first), std::to_string(what.second)}, count);
+    }
+  }
+  out.gauge("kintsugi_streams", "forwarded requests that are open", {"shard", "kind"});
+  for (const auto& [shard, traffic] : servers) {
+    out.sample({shard, "watch"}, traffic.watches);
+    out.sample({shard, "other"}, traffic.streams - traffic.watches);
+  }
+  out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"shard", "direction"});
+  for (const auto& [shard, traffic] : servers) {
+    out.sample({shard, "request"}, traffic.up);
+    out.sample({shard, "response"}, traffic.down);
+  }
+  out.counter("kintsugi_retries_total", "requests sent again", {"shard", "reason"});
+  for (const auto& [shard, traffic] : servers) {
+    for (std::size_t i = 0; i < kRetryReasons; ++i) {
+      out.sample({shard, std::string(retry_reason_name(static_cast<RetryReason>(i)))},
+                 traffic.retries[i]);
+    }
+  }
+}
+
+/// Shards have rows of their own, whether or not anything went there; all others are one.
+TrafficByServer traffic_of(const topology::Snapshot& index, const std::vector<LoopReport>& loops) {
+  TrafficByServer servers;
+  for (const auto& shard : index.shards()) {
+    servers[shard->spec.name];
+  }
+  for (const LoopReport& loop : loops) {
+    for (const auto& [server, traffic] : loop.forward.servers) {
+      const auto shard = servers.find(server);
+      (shard != servers.end() ? shard->second : servers[""]).add(traffic);
+    }
+  }
+  return servers;
+}
+
 /// What kcp's front proxy shows, by its names.
 void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
                   const std::vector<LoopReport>& loops) {
   RequestTimes times;
-  BytesByServer bytes;
+  TrafficByServer servers = traffic_of(index, loops);
   std::map<std::string, net::UpstreamStats> tls;
   for (const LoopReport& loop : loops) {
     times.add(loop.forward.times);
-    for (const auto& [server, count] : loop.forward.bytes) {
-      bytes[server].up += count.up;
-      bytes[server].down += count.down;
-    }
     for (const LoopReport::Upstream& upstream : loop.upstreams) {
       net::UpstreamStats& sum = tls[upstream.shard];
       for (const net::UpstreamStats* one : {&upstream.watch, &upstream.read, &upstream.write}) {
@@ -242,24 +290,16 @@ void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
                 "forwarded requests until the end of their answers, without watches and upgrades",
                 {"method", "code"});
   for (const auto& [what, row] : times.rows()) {
-    MetricFamilies::Histogram histogram;
-    for (std::size_t i = 0; i < row.counts.size(); ++i) {
-      histogram.sample_count += row.counts[i];
-      histogram.bucket.push_back(
-          {histogram.sample_count, i < RequestTimes::kBounds.size()
-                                       ? RequestTimes::kBounds[i]
-                                       : std::numeric_limits<double>::infinity()});
-    }
-    histogram.sample_sum = row.sum;
-    out.sample({std::string(what.first), std::to_string(what.second)}, std::move(histogram));
+    out.sample({std::string(what.first), std::to_string(what.second)},
+               buckets_of(RequestTimes::kBounds, row.counts, row.sum));
   }
   out.counter("kcp_backend_rq_body_bytes", "body bytes of requests to the shard", {"shard"});
   for (const auto& shard : index.shards()) {
-    out.sample({shard->spec.name}, bytes[shard->spec.name].up);
+    out.sample({shard->spec.name}, servers[shard->spec.name].up);
   }
   out.counter("kcp_backend_rs_body_bytes", "body bytes of the shard's answers", {"shard"});
   for (const auto& shard : index.shards()) {
-    out.sample({shard->spec.name}, bytes[shard->spec.name].down);
+    out.sample({shard->spec.name}, servers[shard->spec.name].down);
   }
   out.counter("kcp_listener_tls_connection_error", "failed handshakes with the shard",
               {"shard", "error_type"});
@@ -270,6 +310,7 @@ void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
     out.sample({shard, "hostname_mismatch"}, sum.tls_hostname);
     out.sample({shard, "other"}, sum.tls_other);
   }
+  shard_traffic_families(out, servers);
 }
 
 void upstream_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {

@@ -36,6 +36,13 @@ net::UpstreamClass class_of(std::string_view method, bool watch) {
                                                                     : net::UpstreamClass::kWrite;
 }
 
+RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) {
+  if (!head.protocol.empty()) {
+    return RequestTally::Kind::kUpgrade;
+  }
+  return is_watch && head.method == "GET" ? RequestTally::Kind::kWatch : RequestTally::Kind::kPlain;
+}
+
 /// What only matters until the response head is there: kept apart, so that a running watch does not
 /// carry it.
 struct Pending {
@@ -74,8 +81,8 @@ class Forward final : public http::RequestHandler,
         down_(stream),
         client_(client.handle()),
         source_(&client),
-        tally_(shared.stats.times, shared.stats.bytes[client.name()], head.method,
-               !is_watch && head.protocol.empty(), shared.loop.now()),
+        tally_(shared.stats.times, shared.stats.servers[client.name()], head.method,
+               kind_of(head, is_watch), shared.loop.now()),
         up_side_(*this) {
     const std::string_view method = head.method;
     watch_ = method == "GET" && is_watch;
@@ -95,8 +102,6 @@ class Forward final : public http::RequestHandler,
     }
     pending_->unreachable = std::move(unreachable);
     ++stats().requests;
-    ++stats().streams;
-    stats().watches += watch_ ? 1U : 0U;
     if (pending_->hold != nullptr && announced(pending_->head) > shared.limits.body_bytes) {
       refuse(serving::body_too_large(shared.limits.body_bytes));
     } else if (!pending_->awaits) {
@@ -106,8 +111,6 @@ class Forward final : public http::RequestHandler,
   ~Forward() override {
     leave();
     tally_.end(shared_.loop.now());
-    --stats().streams;
-    stats().watches -= watch_ ? 1U : 0U;
     if (up_ != nullptr) {
       up_->detach();
     }
@@ -204,6 +207,7 @@ class Forward final : public http::RequestHandler,
     }
     http::RequestHead& head = pending_->head;
     if (pending_->attempts++ == 0) {
+      stats().overhead.add(Clock::now() - tally_.begun());  // the loop's time is that of its turn
       client->dress(head.headers);
     }
     const bool has_replay = !pending_->replay.empty();
@@ -490,7 +494,9 @@ class Forward final : public http::RequestHandler,
                             (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
     const bool in_time = shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
-      ++stats().retries;
+      tally_.again(cause == Errc::kNotProcessed ? RetryReason::kRefused
+                   : cause == Errc::kDeadline   ? RetryReason::kTimeout
+                                                : RetryReason::kLost);
       pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
       return;
     }

@@ -5,29 +5,38 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMethods = {
-    {{"GET", "get"},
-     {"POST", "post"},
-     {"PUT", "put"},
-     {"PATCH", "patch"},
-     {"DELETE", "delete"},
-     {"HEAD", "head"},
-     {"OPTIONS", "options"}}};
+struct Method {
+  std::string_view sent, label, verb;
+};
+constexpr Method kOther = {"", "other", "other"};
+constexpr std::array<Method, 7> kMethods = {{{"GET", "get", "get"},
+                                             {"POST", "post", "create"},
+                                             {"PUT", "put", "update"},
+                                             {"PATCH", "patch", "patch"},
+                                             {"DELETE", "delete", "delete"},
+                                             {"HEAD", "head", "head"},
+                                             {"OPTIONS", "options", "options"}}};
 
-std::string_view label_of(std::string_view method) noexcept {
+const Method& known(std::string_view method) noexcept {
   const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
-                                         [&](const auto& one) { return one.first == method; });
-  return found == kMethods.end() ? "other" : found->second;
+                                         [&](const Method& one) { return one.sent == method; });
+  return found == kMethods.end() ? kOther : *found;
 }
+
+template <typename Bounds, typename Counts>
+void count_in(const Bounds& bounds, Counts& counts, double seconds) noexcept {
+  const auto bound = std::lower_bound(bounds.begin(), bounds.end(), seconds);
+  ++counts[static_cast<std::size_t>(bound - bounds.begin())];
+}
+
+double seconds_of(Duration took) noexcept { return std::chrono::duration<double>(took).count(); }
 
 }  // namespace
 
 void RequestTimes::add(std::string_view method, int code, Duration took) {
-  const double seconds = std::chrono::duration<double>(took).count();
-  Times& times = rows_[{label_of(method), code}];
-  const auto* const bound = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
-  ++times.counts[static_cast<std::size_t>(bound - kBounds.begin())];
-  times.sum += seconds;
+  Times& times = rows_[{known(method).label, code}];
+  count_in(kBounds, times.counts, seconds_of(took));
+  times.sum += seconds_of(took);
 }
 
 void RequestTimes::add(const RequestTimes& other) {
@@ -40,16 +49,66 @@ void RequestTimes::add(const RequestTimes& other) {
   }
 }
 
-RequestTally::RequestTally(RequestTimes& times, ServerBytes& bytes, std::string_view method,
-                           bool timed, TimePoint now) noexcept
-    : times_(times), bytes_(bytes), begun_(now), timed_(timed) {
-  const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
-                                         [&](const auto& one) { return one.first == method; });
-  method_ = found == kMethods.end() ? "" : found->first;
+std::string_view retry_reason_name(RetryReason reason) noexcept {
+  switch (reason) {
+    case RetryReason::kRefused:
+      return "refused";
+    case RetryReason::kTimeout:
+      return "timeout";
+    case RetryReason::kLost:
+      return "lost";
+  }
+  return "";
+}
+
+void ServerTraffic::add(const ServerTraffic& other) {
+  up += other.up;
+  down += other.down;
+  streams += other.streams;
+  watches += other.watches;
+  for (std::size_t i = 0; i < kRetryReasons; ++i) {
+    retries[i] += other.retries[i];
+  }
+  for (const auto& [what, count] : other.requests) {
+    requests[what] += count;
+  }
+}
+
+void OverheadTimes::add(Duration took) noexcept {
+  count_in(kBounds, counts, seconds_of(took));
+  sum += seconds_of(took);
+}
+
+void OverheadTimes::add(const OverheadTimes& other) noexcept {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i] += other.counts[i];
+  }
+  sum += other.sum;
+}
+
+RequestTally::RequestTally(RequestTimes& times, ServerTraffic& server, std::string_view method,
+                           Kind kind, TimePoint now) noexcept
+    : times_(times),
+      server_(server),
+      method_(known(method).sent),
+      verb_(kind == Kind::kWatch     ? "watch"
+            : kind == Kind::kUpgrade ? "connect"
+                                     : known(method).verb),
+      begun_(now),
+      kind_(kind) {
+  ++server_.streams;
+  server_.watches += kind == Kind::kWatch ? 1U : 0U;
+}
+
+void RequestTally::answered(int code) {
+  code_ = code;
+  ++server_.requests[{verb_, code}];
 }
 
 void RequestTally::end(TimePoint now) {
-  if (timed_ && code_ != 0) {
+  --server_.streams;
+  server_.watches -= kind_ == Kind::kWatch ? 1U : 0U;
+  if (kind_ == Kind::kPlain && code_ != 0) {
     times_.add(method_, code_, now - begun_);
   }
 }

@@ -33,31 +33,57 @@ class RequestTimes {
   Rows rows_;
 };
 
-/// Body bytes to and from one server.
-struct ServerBytes {
-  std::uint64_t up = 0, down = 0;
+/// Why a request was sent again.
+enum class RetryReason : std::uint8_t { kRefused, kTimeout, kLost };
+inline constexpr std::size_t kRetryReasons = 3;
+/// Label of kintsugi_retries_total.
+[[nodiscard]] std::string_view retry_reason_name(RetryReason reason) noexcept;
+
+/// What goes to one server, and comes from it.
+struct ServerTraffic {
+  std::uint64_t up = 0, down = 0;        ///< [bytes] of bodies
+  std::size_t streams = 0, watches = 0;  ///< open now; a watch is a stream, too
+  std::array<std::uint64_t, kRetryReasons> retries{};
+  /// Answers, also those that the proxy gave for it: by verb and code. The verb is "watch",
+  /// "connect" for an upgrade, else that of the method; lists are "get" here.
+  std::map<std::pair<std::string_view, int>, std::uint64_t> requests;
+  void add(const ServerTraffic& other);
 };
-using BytesByServer = std::map<std::string, ServerBytes, std::less<>>;
+using TrafficByServer = std::map<std::string, ServerTraffic, std::less<>>;
+
+/// How long requests were at the proxy before they were sent the first time.
+class OverheadTimes {
+ public:
+  /// [seconds]
+  static constexpr std::array<double, 11> kBounds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                                     0.01,   0.025,   0.1,    1,     10};
+  std::array<std::uint64_t, kBounds.size() + 1> counts{};  ///< the last one: longer ones
+  double sum = 0;                                          ///< [seconds]
+  void add(Duration took) noexcept;
+  void add(const OverheadTimes& other) noexcept;
+};
 
 /// Of one request.
 class RequestTally {
  public:
-  /// @param method  must live as long as the constructor runs. @param timed  false: a watch or an
-  /// upgrade
-  RequestTally(RequestTimes& times, ServerBytes& bytes, std::string_view method, bool timed,
+  enum class Kind : std::uint8_t { kPlain, kWatch, kUpgrade };
+  /// @param method  must live as long as the constructor runs
+  RequestTally(RequestTimes& times, ServerTraffic& server, std::string_view method, Kind kind,
                TimePoint now) noexcept;
-  void up(std::size_t count) noexcept { bytes_.up += count; }
-  void down(std::size_t count) noexcept { bytes_.down += count; }
-  void answered(int code) noexcept { code_ = code; }
+  void up(std::size_t count) noexcept { server_.up += count; }
+  void down(std::size_t count) noexcept { server_.down += count; }
+  void again(RetryReason why) noexcept { ++server_.retries[static_cast<std::size_t>(why)]; }
+  void answered(int code);
+  [[nodiscard]] TimePoint begun() const noexcept { return begun_; }
   void end(TimePoint now);
 
  private:
   RequestTimes& times_;
-  ServerBytes& bytes_;
-  std::string_view method_;  // of a table
+  ServerTraffic& server_;
+  std::string_view method_, verb_;  // of a table
   TimePoint begun_;
   int code_ = 0;
-  bool timed_;
+  Kind kind_;
 };
 
 }  // namespace kintsugi::proxy

@@ -105,6 +105,16 @@ PolicyRules admin_rules() {
 
 PolicyRules everything() { return {resources({"*"}, {"*"}, {"*"}), urls({"*"}, {"*"})}; }
 
+constexpr std::string_view kTenancyReader = "system:kcp:tenancy:reader";
+constexpr std::string_view kTypesUser = "system:kcp:tenancy:workspacetypes:use";
+constexpr std::string_view kExportsBinder = "system:kcp:tenancy:apiexports:bind";
+constexpr std::string_view kHomeMaker = "system:kcp:home-clusterworkspace-create";
+
+PolicyRule named(std::string group, std::string resource, Texts names, std::string verb) {
+  return PolicyRule{
+      {std::move(verb)}, {std::move(group)}, {std::move(resource)}, std::move(names), {}};
+}
+
 /// What controllers of kcp may do in clusters of their own shard.
 PolicyRules logical_cluster_admin_rules() {
   return {resources({"core.kcp.io"}, {"logicalclusters", "logicalclusters/status"}, {"*"}),
@@ -166,6 +176,20 @@ std::vector<BootstrapRole> make_roles() {
   roles.push_back(
       {std::string(auth::kGroupLogicalClusterAdmin), logical_cluster_admin_rules(), kToNone});
   roles.push_back({std::string(auth::kGroupBootstrapper), everything(), kToNone});
+  roles.push_back(
+      {std::string(kTypesUser),
+       {named("tenancy.kcp.io", "workspacetypes", {"organization", "team", "universal"}, "use")},
+       kToNone});
+  roles.push_back(
+      {std::string(kExportsBinder),
+       {named("apis.kcp.io", "apiexports", {"tenancy.kcp.io", "topology.kcp.io"}, "bind")},
+       kToNone});
+  roles.push_back(
+      {std::string(kHomeMaker), {named("tenancy.kcp.io", "workspaces", {"~"}, "create")}, kToNone});
+  roles.push_back({std::string(kTenancyReader),
+                   {resources({"tenancy.kcp.io"}, {"workspaces", "workspacetypes"}, kRead),
+                    resources({"core.kcp.io"}, {"logicalclusters"}, kRead)},
+                   kToNone});
   roles.push_back({"system:kcp:metrics-reader", {urls({"/metrics"}, {"get"})}, kToNone});
   return roles;
 }
@@ -212,6 +236,20 @@ const std::vector<Binding>& bootstrap_bindings() {
       group_binding(auth::kGroupExternalLogicalClusterAdmin,
                     {std::string(auth::kGroupExternalLogicalClusterAdmin)}),
   };
+  return kBindings;
+}
+
+const std::vector<Binding>& bootstrap_open_bindings() {
+  static const std::vector<Binding> kBindings = {
+      group_binding(kTypesUser, {std::string(auth::kGroupAuthenticated)}),
+      group_binding(kExportsBinder, {std::string(auth::kGroupAuthenticated)}),
+      group_binding(kHomeMaker, {std::string(auth::kGroupAuthenticated)})};
+  return kBindings;
+}
+
+const std::vector<Binding>& bootstrap_reader_bindings() {
+  static const std::vector<Binding> kBindings = {
+      group_binding(kTenancyReader, {std::string(auth::kGroupAuthenticated)})};
   return kBindings;
 }
 

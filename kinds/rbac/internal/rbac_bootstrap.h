@@ -31,6 +31,11 @@ struct BootstrapRole {
 [[nodiscard]] const std::vector<BootstrapRole>& bootstrap_roles();
 /// Bindings in force in every logical cluster.
 [[nodiscard]] const std::vector<Binding>& bootstrap_bindings();
+/// @{ In force besides in logical clusters that are open, and in those that everybody may read
+/// (RbacParams). What the first ones say is asked of reviews; admission knows it by itself.
+[[nodiscard]] const std::vector<Binding>& bootstrap_open_bindings();
+[[nodiscard]] const std::vector<Binding>& bootstrap_reader_bindings();
+/// @}
 
 /// Which of the three roles a ClusterRole's labels add it to.
 [[nodiscard]] std::uint8_t aggregation_labels(const krm::Json& cluster_role);
