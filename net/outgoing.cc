@@ -132,9 +132,24 @@ class Outgoing::Core {
     }
   }
 
+  /// Which proxy makes the connection, null: none. What the name or the address keeps from it is
+  /// reached directly.
+  [[nodiscard]] Expected<const ServerCredential::Proxy*> way(const OutgoingTarget& target,
+                                                             const JudgedAddress& address) const {
+    const ProxyRules& rules = policy.proxies != nullptr ? *policy.proxies : environment_proxies();
+    auto by_name = rules.pick({"https", target.host, target.port, ""});
+    if (!by_name || *by_name == nullptr) {
+      return by_name;
+    }
+    return rules.pick({"https", address.text(), address.port(), ""});
+  }
+
+  /// The way is the context's, too.
   [[nodiscard]] Expected<std::shared_ptr<TlsContext>> context(const OutgoingTarget& target,
-                                                              const std::string& ca_pem) {
-    const std::string key = target.host + '\n' + (ca_pem.empty() ? "" : digest_of(ca_pem));
+                                                              const std::string& ca_pem,
+                                                              const ServerCredential::Proxy* way) {
+    const std::string key =
+        target.host + (way != nullptr ? "\n*" : "\n") + (ca_pem.empty() ? "" : digest_of(ca_pem));
     if (const auto known = contexts.find(key); known != contexts.end()) {
       return known->second;
     }
@@ -143,6 +158,11 @@ class Outgoing::Core {
     params.server_name = target.host;
     auto made = TlsContext::client(params);
     if (made) {
+      ServerCredential says{.own_way = true};
+      if (way != nullptr) {
+        says.proxy = *way;
+      }
+      set_credential(**made, std::move(says));
       if (contexts.size() >= kMostContexts) {
         contexts.clear();
       }
@@ -323,12 +343,18 @@ class Outgoing::Exchange final : public http::ResponseHandler,
   }
 
   void dial() {
-    auto tls = core_->context(target_, request_.ca_pem);
+    const JudgedAddress& address = addresses_[next_++];
+    const auto way = core_->way(target_, address);
+    if (!way) {
+      not_reached(std::string(way.error().message()));
+      return;
+    }
+    auto tls = core_->context(target_, request_.ca_pem, *way);
     if (!tls) {
       finish(Errc::kTls, kNotVerified, tls.error().to_string());
       return;
     }
-    upstream_ = core_->make(key_, addresses_[next_++], std::move(*tls));
+    upstream_ = core_->make(key_, address, std::move(*tls));
     open();
   }
 

@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 
+#include "net/testing/http_proxy.h"
 #include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {
 
 using testing::Certificates;
+using testing::HttpProxy;
 using testing::must;
 using testing::run_until;
 
@@ -198,6 +200,81 @@ TEST_F(OutgoingTest, SE105_WhenANameIsRebound_TheNextDialIsJudgedAnew) {
 TEST_F(OutgoingTest, SE105_WhenTheFirstAddressIsClosed_TheNextOneIsTried) {
   names_["localhost"] = {"127.0.0.9", "127.0.0.1"};
   EXPECT_EQ(send(url("/", "localhost")), "top secret");
+}
+
+class ProxiedTest : public OutgoingTest {
+ protected:
+  void through(const std::string& proxy) {
+    policy_.proxies = std::make_shared<const ProxyRules>("", proxy, "");
+    make();
+  }
+  void through(const HttpProxy& proxy) {
+    through("http://127.0.0.1:" + std::to_string(proxy.port()));
+  }
+
+  ProxiedTest() {
+    allow({"203.0.113.5", "127.0.0.1"});
+    names_["hooks.example"] = {"203.0.113.5"};
+  }
+};
+
+TEST_F(ProxiedTest, SE105_AProxyIsToldTheJudgedAddressAndTlsIsWithTheName) {
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  EXPECT_EQ(send(url("/", "hooks.example")), "top secret");
+  const std::string there = "203.0.113.5:" + std::to_string(listener_->port());
+  EXPECT_EQ(proxy.asked, "CONNECT " + there + " HTTP/1.1\r\nHost: " + there + "\r\n\r\n");
+  EXPECT_EQ(server_.last.authority, "hooks.example:" + std::to_string(listener_->port()));
+}
+
+TEST_F(ProxiedTest, SE105_AnotherServerBehindTheProxyIsNotBelieved) {
+  names_["other.example"] = {"203.0.113.5"};
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  EXPECT_EQ(send(url("/", "other.example")), kNotVerified);
+  EXPECT_EQ(server_.requests, 0);
+}
+
+TEST_F(ProxiedTest, SE106_WhatIsDeniedIsNeverNamedToAProxy) {
+  names_["inner.example"] = {"10.0.0.1"};
+  names_["mixed.example"] = {"203.0.113.5", "169.254.169.254"};
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  for (const char* host : {"inner.example", "mixed.example"}) {
+    EXPECT_EQ(send(url("/", host)), kNotReached) << host;
+  }
+  EXPECT_EQ(send(url("/", "169.254.169.254")), kUrlNotAllowed);
+  EXPECT_EQ(proxy.asked, "");
+}
+
+TEST_F(ProxiedTest, SE105_LoopbackThatIsAllowedIsOurs) {
+  names_["hooks.example"] = {"127.0.0.1"};
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  EXPECT_EQ(send(url("/", "hooks.example")), "top secret");
+  EXPECT_EQ(proxy.asked, "");
+}
+
+TEST_F(ProxiedTest, SE108_AProxyThatRefusesOrIsSilentReadsLikeAServerThatIs) {
+  {
+    HttpProxy proxy("HTTP/1.1 403 secret\r\nX: secret\r\n\r\nsecret", 0);
+    through(proxy);
+    EXPECT_EQ(send(url("/", "hooks.example")), kNotReached);
+    EXPECT_GE(took_, milliseconds(950));
+  }
+  {
+    HttpProxy proxy("", listener_->port());
+    through(proxy);
+    OutgoingRequest slow = request(url("/", "hooks.example"));
+    slow.timeout = milliseconds(200);
+    EXPECT_EQ(send(std::move(slow)), kNotReached);
+    EXPECT_GE(took_, milliseconds(950));
+    EXPECT_LE(took_, seconds(3));
+    client_.reset();
+  }
+  through("socks5://127.0.0.1:1");
+  EXPECT_EQ(send(url("/", "hooks.example")), kNotReached);
+  EXPECT_EQ(server_.requests, 0);
 }
 
 TEST_F(OutgoingTest, SE108_WhateverTheAnswer_NoByteOfItIsTold) {
