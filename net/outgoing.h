@@ -40,6 +40,9 @@ struct OutgoingRequest {
   std::string body;
   Duration timeout = seconds(10);   ///< from send() to the last byte
   std::size_t max_body = 1U << 20;  ///< of the answer
+  /// What nobody guesses, and an answer 200 repeats when its server understood the question: then
+  /// the server is proven (outgoing_budget.h). "": no answer proves anything.
+  std::string echo;
 };
 /// An answer 200.
 struct OutgoingAnswer {

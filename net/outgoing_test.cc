@@ -344,29 +344,111 @@ TEST_F(OutgoingTest, SE107_AtMostEightAtOnce_TheNextOnesWait) {
   EXPECT_EQ(done, 0);
 }
 
+using Grant = OutgoingBudget::Grant;
+using Outcome = OutgoingBudget::Outcome;
+
 TEST(OutgoingBudget, SE107_TwentyASecond_AndAPauseAfterFiveFailures) {
-  using Grant = OutgoingBudget::Grant;
   OutgoingBudget budget;
   TimePoint now{};
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
-    budget.give_back("c", "s", false, now);
+    budget.give_back("c", "s", Outcome::kAnswered, now, now);
   }
   EXPECT_EQ(budget.take("c", "s", now), Grant::kWait);
   EXPECT_EQ(budget.take("d", "s", now), Grant::kGo);
   now += milliseconds(51);
   EXPECT_EQ(budget.take("c", "s", now), Grant::kGo);
-  budget.give_back("c", "s", false, now);
+  budget.give_back("c", "s", Outcome::kAnswered, now, now);
   EXPECT_EQ(budget.take("c", "s", now), Grant::kWait);
   now += seconds(1);
   for (int i = 0; i < 5; ++i) {
     ASSERT_EQ(budget.take("c", "bad", now), Grant::kGo);
-    budget.give_back("c", "bad", true, now);
+    budget.give_back("c", "bad", Outcome::kFailed, now, now);
   }
   EXPECT_EQ(budget.take("c", "bad", now), Grant::kPaused);
   EXPECT_EQ(budget.take("c", "good", now), Grant::kGo);
   EXPECT_EQ(budget.take("c", "bad", now + seconds(29)), Grant::kPaused);
+  now += seconds(30);
+  EXPECT_EQ(budget.take("c", "bad", now), Grant::kGo);
+  EXPECT_EQ(budget.take("c", "bad", now), Grant::kPaused) << "one trial at a time";
+  budget.give_back("c", "bad", Outcome::kFailed, now, now);
+  EXPECT_EQ(budget.take("c", "bad", now + seconds(29)), Grant::kPaused);
   EXPECT_EQ(budget.take("c", "bad", now + seconds(30)), Grant::kGo);
+  budget.give_back("c", "bad", Outcome::kAnswered, now, now);
+  EXPECT_EQ(budget.take("c", "bad", now + seconds(30)), Grant::kGo);
+}
+
+TEST(OutgoingBudget, SE107_AProvenServerIsBoundByTheEightAlone) {
+  OutgoingBudget budget;
+  TimePoint now{};
+  ASSERT_EQ(budget.take("c", "hook", now), Grant::kGo);
+  budget.give_back("c", "hook", Outcome::kProven, now, now);
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_EQ(budget.take("c", "hook", now), Grant::kGo) << i;
+    budget.give_back("c", "hook", Outcome::kProven, now, now);
+  }
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(budget.take("c", "hook", now), Grant::kGo);
+  }
+  EXPECT_EQ(budget.take("c", "hook", now), Grant::kWait);
+  for (int i = 0; i < 8; ++i) {
+    budget.give_back("c", "hook", Outcome::kAnswered, now, now);
+  }
+  // Nobody else gains by it, and it is forgotten after a while.
+  now += seconds(301);
+  for (const char* server : {"other", "hook"}) {
+    int granted = 0;
+    for (; budget.take("c", server, now) == Grant::kGo; ++granted) {
+      budget.give_back("c", server, Outcome::kAnswered, now, now);
+    }
+    EXPECT_EQ(granted, 20) << server;
+    now += seconds(2);
+  }
+  ASSERT_EQ(budget.take("d", "hook", now), Grant::kGo);
+  budget.give_back("d", "hook", Outcome::kAnswered, now, now);
+}
+
+TEST(OutgoingBudget, SE107_WhatFailsTogetherIsOneFailure) {
+  OutgoingBudget budget;
+  TimePoint now = TimePoint() + seconds(5);
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_EQ(budget.take("c", "s", now), Grant::kGo) << round;
+    }
+    const TimePoint granted = now;
+    now += seconds(1);
+    for (int i = 0; i < 5; ++i) {
+      budget.give_back("c", "s", Outcome::kFailed, granted, now + milliseconds(i));
+    }
+    now += milliseconds(10);
+  }
+  ASSERT_EQ(budget.take("c", "s", now), Grant::kGo) << "four failures";
+  budget.give_back("c", "s", Outcome::kFailed, now, now);
+  EXPECT_EQ(budget.take("c", "s", now), Grant::kPaused);
+}
+
+TEST(OutgoingBudget, SE107_AProvenServerIsTriedAgainSoon) {
+  OutgoingBudget budget;
+  TimePoint now = TimePoint() + seconds(5);
+  ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+  budget.give_back("c", "s", Outcome::kProven, now, now);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+    budget.give_back("c", "s", Outcome::kFailed, now, now);
+  }
+  for (const int pause : {1, 2, 4, 8, 16, 30, 30}) {
+    EXPECT_EQ(budget.take("c", "s", now + seconds(pause) - milliseconds(1)), Grant::kPaused);
+    now += seconds(pause);
+    ASSERT_EQ(budget.take("c", "s", now), Grant::kGo) << pause;
+    EXPECT_EQ(budget.take("c", "s", now), Grant::kPaused);
+    budget.give_back("c", "s", Outcome::kUntold, now, now);  // given up: the next one tries
+    ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+    budget.give_back("c", "s", Outcome::kFailed, now, now);
+  }
+  now += seconds(30);
+  ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+  budget.give_back("c", "s", Outcome::kProven, now, now);
+  EXPECT_EQ(budget.take("c", "s", now), Grant::kGo);
 }
 
 TEST(OutgoingBudget, SE107_HoweverManyClustersAsk_FewAreRemembered) {
@@ -377,13 +459,30 @@ TEST(OutgoingBudget, SE107_HoweverManyClustersAsk_FewAreRemembered) {
   for (int i = 0; i < 100; ++i) {
     now += seconds(2);
     const std::string name = std::to_string(i);
-    ASSERT_EQ(budget.take(name, "s", now), OutgoingBudget::Grant::kGo);
-    budget.give_back(name, "s", false, now);
+    ASSERT_EQ(budget.take(name, "s", now), Grant::kGo);
+    budget.give_back(name, "s", Outcome::kAnswered, now, now);
   }
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(budget.take("c", "s", now), OutgoingBudget::Grant::kGo);
+    EXPECT_EQ(budget.take("c", "s", now), Grant::kGo);
   }
-  EXPECT_EQ(budget.take("c", "s", now), OutgoingBudget::Grant::kWait);
+  EXPECT_EQ(budget.take("c", "s", now), Grant::kWait);
+}
+
+TEST_F(OutgoingTest, SE107_WhoRepeatsWhatNobodyGuessesIsProven) {
+  const auto seconds_for = [this](const std::string& echo) {
+    policy_.budget = std::make_shared<OutgoingBudget>();
+    make();
+    const TimePoint begun = Clock::now();
+    for (int i = 0; i < 30; ++i) {
+      OutgoingRequest one = request(url("/"));
+      one.echo = echo;
+      EXPECT_EQ(send(std::move(one)), "top secret");
+    }
+    return Clock::now() - begun;
+  };
+  EXPECT_GE(seconds_for("another"), milliseconds(450));
+  EXPECT_GE(seconds_for(""), milliseconds(450));
+  EXPECT_LT(seconds_for("secret"), milliseconds(450));
 }
 
 TEST(OutgoingResolver, WhenItsCallerGoes_NobodyIsTold) {
