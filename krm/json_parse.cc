@@ -235,11 +235,21 @@ std::string explain(std::string_view text, rapidjson::ParseErrorCode code) {
 /// 16 bytes at once.
 bool has_unseen_controls(std::string_view text) noexcept {
   constexpr unsigned char kFirst = 0x1a, kCount = 6;
-  unsigned found = 0;
-  for (const char c : text) {
-    found |= static_cast<unsigned char>(static_cast<unsigned char>(c) - kFirst) < kCount ? 1U : 0U;
+  const auto is_one = [](char c) {
+    return static_cast<unsigned char>(static_cast<unsigned char>(c) - kFirst) < kCount;
+  };
+  std::size_t i = 0;
+  for (; i + 8 <= text.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data() + i, 8);
+    // A byte below 0x20 borrows from its highest bit; the exact test is for words that have one.
+    const bool low = ((word - 0x2020202020202020ULL) & ~word & 0x8080808080808080ULL) != 0;
+    if (low && std::any_of(text.begin() + static_cast<std::ptrdiff_t>(i),
+                           text.begin() + static_cast<std::ptrdiff_t>(i + 8), is_one)) {
+      return true;
+    }
   }
-  return found != 0;
+  return std::any_of(text.begin() + static_cast<std::ptrdiff_t>(i), text.end(), is_one);
 }
 
 /// Half of a surrogate pair, as \uXXXX at a place of a text.

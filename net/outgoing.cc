@@ -132,9 +132,24 @@ class Outgoing::Core {
     }
   }
 
+  /// Which proxy makes the connection, null: none. What the name or the address keeps from it is
+  /// reached directly.
+  [[nodiscard]] Expected<const ServerCredential::Proxy*> way(const OutgoingTarget& target,
+                                                             const JudgedAddress& address) const {
+    const ProxyRules& rules = policy.proxies != nullptr ? *policy.proxies : environment_proxies();
+    auto by_name = rules.pick({"https", target.host, target.port, ""});
+    if (!by_name || *by_name == nullptr) {
+      return by_name;
+    }
+    return rules.pick({"https", address.text(), address.port(), ""});
+  }
+
+  /// The way is the context's, too.
   [[nodiscard]] Expected<std::shared_ptr<TlsContext>> context(const OutgoingTarget& target,
-                                                              const std::string& ca_pem) {
-    const std::string key = target.host + '\n' + (ca_pem.empty() ? "" : digest_of(ca_pem));
+                                                              const std::string& ca_pem,
+                                                              const ServerCredential::Proxy* way) {
+    const std::string key =
+        target.host + (way != nullptr ? "\n*" : "\n") + (ca_pem.empty() ? "" : digest_of(ca_pem));
     if (const auto known = contexts.find(key); known != contexts.end()) {
       return known->second;
     }
@@ -143,6 +158,11 @@ class Outgoing::Core {
     params.server_name = target.host;
     auto made = TlsContext::client(params);
     if (made) {
+      ServerCredential says{.own_way = true};
+      if (way != nullptr) {
+        says.proxy = *way;
+      }
+      set_credential(**made, std::move(says));
       if (contexts.size() >= kMostContexts) {
         contexts.clear();
       }
@@ -188,7 +208,7 @@ class Outgoing::Exchange final : public http::ResponseHandler,
         begun_(core_->loop.now()),
         limit_(core_->loop),
         pace_(core_->loop) {}
-  ~Exchange() override { give_back(false); }
+  ~Exchange() override { give_back(OutgoingBudget::Outcome::kUntold); }
 
   void start() {
     auto target = core_->policy.judge->judge_url(request_.url);
@@ -217,7 +237,7 @@ class Outgoing::Exchange final : public http::ResponseHandler,
     if (size_of(head.headers) > kMaxHead) {
       finish(Errc::kProtocol, kNotUnderstood, "the head of the answer is too long");
     } else if (head.status != kOk) {
-      finish(Errc::kProtocol, server_answered(head.status), "", false);
+      finish(Errc::kProtocol, server_answered(head.status), "", OutgoingBudget::Outcome::kAnswered);
     } else {
       finished_ = end;
     }
@@ -269,6 +289,7 @@ class Outgoing::Exchange final : public http::ResponseHandler,
       case OutgoingBudget::Grant::kGo:
         wait(false);
         granted_ = true;
+        granted_at_ = core_->loop.now();
         resolve();
         return;
       case OutgoingBudget::Grant::kPaused:
@@ -323,12 +344,18 @@ class Outgoing::Exchange final : public http::ResponseHandler,
   }
 
   void dial() {
-    auto tls = core_->context(target_, request_.ca_pem);
+    const JudgedAddress& address = addresses_[next_++];
+    const auto way = core_->way(target_, address);
+    if (!way) {
+      not_reached(std::string(way.error().message()));
+      return;
+    }
+    auto tls = core_->context(target_, request_.ca_pem, *way);
     if (!tls) {
       finish(Errc::kTls, kNotVerified, tls.error().to_string());
       return;
     }
-    upstream_ = core_->make(key_, addresses_[next_++], std::move(*tls));
+    upstream_ = core_->make(key_, address, std::move(*tls));
     open();
   }
 
@@ -359,28 +386,32 @@ class Outgoing::Exchange final : public http::ResponseHandler,
   }
 
   void succeed() {
-    give_back(false);
+    const bool proven =
+        !request_.echo.empty() && answer_.body.find(request_.echo) != std::string::npos;
+    give_back(proven ? OutgoingBudget::Outcome::kProven : OutgoingBudget::Outcome::kAnswered);
     end(std::move(answer_));
   }
 
   void refuse(const Error& cause) {
-    finish(Errc::kForbidden, kUrlNotAllowed, std::string(cause.message()), false);
+    finish(Errc::kForbidden, kUrlNotAllowed, std::string(cause.message()),
+           OutgoingBudget::Outcome::kUntold);
   }
 
   /// Sounds and lasts alike, whatever it is.
   void not_reached(std::string cause) {
     forget_server();
     log_cause(kNotReached, cause);
-    give_back(true);
+    give_back(OutgoingBudget::Outcome::kFailed);
     stop();
     const Duration early = begun_ + kFailNotBefore - core_->loop.now();
     pace_.start(std::max<Duration>(early, Duration::zero()),
                 [this] { end(fail(Errc::kUnreachable, std::string(kNotReached))); });
   }
 
-  void finish(Errc code, std::string_view text, std::string cause, bool failed = true) {
+  void finish(Errc code, std::string_view text, std::string cause,
+              OutgoingBudget::Outcome outcome = OutgoingBudget::Outcome::kFailed) {
     log_cause(text, cause);
-    give_back(failed);
+    give_back(outcome);
     end(fail(code, std::string(text)));
   }
 
@@ -393,9 +424,10 @@ class Outgoing::Exchange final : public http::ResponseHandler,
     }
   }
 
-  void give_back(bool failed) {
+  void give_back(OutgoingBudget::Outcome outcome) {
     if (std::exchange(granted_, false)) {
-      core_->policy.budget->give_back(request_.cluster, server_, failed, core_->loop.now());
+      core_->policy.budget->give_back(request_.cluster, server_, outcome, granted_at_,
+                                      core_->loop.now());
     }
   }
 
@@ -420,7 +452,7 @@ class Outgoing::Exchange final : public http::ResponseHandler,
       core_->let_go(std::move(upstream_));
       upstream_ = nullptr;
     }
-    give_back(false);
+    give_back(OutgoingBudget::Outcome::kUntold);
   }
 
   void end(Expected<OutgoingAnswer> result) {
@@ -448,6 +480,7 @@ class Outgoing::Exchange final : public http::ResponseHandler,
   std::shared_ptr<Upstream> upstream_;
   http::RequestStream* stream_ = nullptr;
   OutgoingAnswer answer_;
+  TimePoint granted_at_{};
   bool granted_ = false, waits_ = false, finished_ = false, ended_ = false;
 };
 

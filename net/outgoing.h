@@ -14,6 +14,7 @@
 #include "net/internal/outgoing_budget.h"
 #include "net/internal/outgoing_target.h"
 #include "net/loop.h"
+#include "net/proxy_rules.h"
 #include "net/upstream.h"
 
 namespace kintsugi::net {
@@ -23,6 +24,7 @@ struct OutgoingPolicy {
   std::shared_ptr<const OutgoingJudge> judge;
   std::shared_ptr<OutgoingBudget> budget;
   std::shared_ptr<OwnAddresses> own;
+  std::shared_ptr<const ProxyRules> proxies;  ///< null: those of the environment
 };
 /// @error kConfig what is wrong with the rules.
 [[nodiscard]] Expected<OutgoingPolicy> make_outgoing_policy(const OutgoingRules& rules);
@@ -38,6 +40,9 @@ struct OutgoingRequest {
   std::string body;
   Duration timeout = seconds(10);   ///< from send() to the last byte
   std::size_t max_body = 1U << 20;  ///< of the answer
+  /// What nobody guesses, and an answer 200 repeats when its server understood the question: then
+  /// the server is proven (outgoing_budget.h). "": no answer proves anything.
+  std::string echo;
 };
 /// An answer 200.
 struct OutgoingAnswer {
@@ -57,8 +62,9 @@ inline constexpr std::string_view kNotUnderstood = "the answer was not understoo
 /// The one client for what tenants' objects name: conversion webhooks, issuers of tokens and where
 /// their keys are. Source: SE-103 to SE-108. It resolves names itself, on threads of its own,
 /// judges every answer before it dials, dials only what was judged, keeps connections for 5 minutes
-/// at most, follows no redirect, knows no proxy, shows no certificate and no token of ours. Causes
-/// go to the log. Threads: its loop.
+/// at most, follows no redirect, shows no certificate and no token of ours. A proxy of the
+/// environment is told the judged address, never the name; it is left out where NO_PROXY names
+/// either, and for loopback. Causes go to the log. Threads: its loop.
 class Outgoing {
  public:
   using Answers = std::function<void(Expected<std::vector<SocketAddress>>)>;

@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 
+#include "net/testing/http_proxy.h"
 #include "net/testing/support.h"
 
 namespace kintsugi::net {
 namespace {
 
 using testing::Certificates;
+using testing::HttpProxy;
 using testing::must;
 using testing::run_until;
 
@@ -200,6 +202,81 @@ TEST_F(OutgoingTest, SE105_WhenTheFirstAddressIsClosed_TheNextOneIsTried) {
   EXPECT_EQ(send(url("/", "localhost")), "top secret");
 }
 
+class ProxiedTest : public OutgoingTest {
+ protected:
+  void through(const std::string& proxy) {
+    policy_.proxies = std::make_shared<const ProxyRules>("", proxy, "");
+    make();
+  }
+  void through(const HttpProxy& proxy) {
+    through("http://127.0.0.1:" + std::to_string(proxy.port()));
+  }
+
+  ProxiedTest() {
+    allow({"203.0.113.5", "127.0.0.1"});
+    names_["hooks.example"] = {"203.0.113.5"};
+  }
+};
+
+TEST_F(ProxiedTest, SE105_AProxyIsToldTheJudgedAddressAndTlsIsWithTheName) {
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  EXPECT_EQ(send(url("/", "hooks.example")), "top secret");
+  const std::string there = "203.0.113.5:" + std::to_string(listener_->port());
+  EXPECT_EQ(proxy.asked, "CONNECT " + there + " HTTP/1.1\r\nHost: " + there + "\r\n\r\n");
+  EXPECT_EQ(server_.last.authority, "hooks.example:" + std::to_string(listener_->port()));
+}
+
+TEST_F(ProxiedTest, SE105_AnotherServerBehindTheProxyIsNotBelieved) {
+  names_["other.example"] = {"203.0.113.5"};
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  EXPECT_EQ(send(url("/", "other.example")), kNotVerified);
+  EXPECT_EQ(server_.requests, 0);
+}
+
+TEST_F(ProxiedTest, SE106_WhatIsDeniedIsNeverNamedToAProxy) {
+  names_["inner.example"] = {"10.0.0.1"};
+  names_["mixed.example"] = {"203.0.113.5", "169.254.169.254"};
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  for (const char* host : {"inner.example", "mixed.example"}) {
+    EXPECT_EQ(send(url("/", host)), kNotReached) << host;
+  }
+  EXPECT_EQ(send(url("/", "169.254.169.254")), kUrlNotAllowed);
+  EXPECT_EQ(proxy.asked, "");
+}
+
+TEST_F(ProxiedTest, SE105_LoopbackThatIsAllowedIsOurs) {
+  names_["hooks.example"] = {"127.0.0.1"};
+  HttpProxy proxy("HTTP/1.1 200 OK\r\n\r\n", listener_->port());
+  through(proxy);
+  EXPECT_EQ(send(url("/", "hooks.example")), "top secret");
+  EXPECT_EQ(proxy.asked, "");
+}
+
+TEST_F(ProxiedTest, SE108_AProxyThatRefusesOrIsSilentReadsLikeAServerThatIs) {
+  {
+    HttpProxy proxy("HTTP/1.1 403 secret\r\nX: secret\r\n\r\nsecret", 0);
+    through(proxy);
+    EXPECT_EQ(send(url("/", "hooks.example")), kNotReached);
+    EXPECT_GE(took_, milliseconds(950));
+  }
+  {
+    HttpProxy proxy("", listener_->port());
+    through(proxy);
+    OutgoingRequest slow = request(url("/", "hooks.example"));
+    slow.timeout = milliseconds(200);
+    EXPECT_EQ(send(std::move(slow)), kNotReached);
+    EXPECT_GE(took_, milliseconds(950));
+    EXPECT_LE(took_, seconds(3));
+    client_.reset();
+  }
+  through("socks5://127.0.0.1:1");
+  EXPECT_EQ(send(url("/", "hooks.example")), kNotReached);
+  EXPECT_EQ(server_.requests, 0);
+}
+
 TEST_F(OutgoingTest, SE108_WhateverTheAnswer_NoByteOfItIsTold) {
   server_.status = 302;
   EXPECT_EQ(send(url("/moved")), "the server answered 302");
@@ -267,29 +344,111 @@ TEST_F(OutgoingTest, SE107_AtMostEightAtOnce_TheNextOnesWait) {
   EXPECT_EQ(done, 0);
 }
 
+using Grant = OutgoingBudget::Grant;
+using Outcome = OutgoingBudget::Outcome;
+
 TEST(OutgoingBudget, SE107_TwentyASecond_AndAPauseAfterFiveFailures) {
-  using Grant = OutgoingBudget::Grant;
   OutgoingBudget budget;
   TimePoint now{};
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
-    budget.give_back("c", "s", false, now);
+    budget.give_back("c", "s", Outcome::kAnswered, now, now);
   }
   EXPECT_EQ(budget.take("c", "s", now), Grant::kWait);
   EXPECT_EQ(budget.take("d", "s", now), Grant::kGo);
   now += milliseconds(51);
   EXPECT_EQ(budget.take("c", "s", now), Grant::kGo);
-  budget.give_back("c", "s", false, now);
+  budget.give_back("c", "s", Outcome::kAnswered, now, now);
   EXPECT_EQ(budget.take("c", "s", now), Grant::kWait);
   now += seconds(1);
   for (int i = 0; i < 5; ++i) {
     ASSERT_EQ(budget.take("c", "bad", now), Grant::kGo);
-    budget.give_back("c", "bad", true, now);
+    budget.give_back("c", "bad", Outcome::kFailed, now, now);
   }
   EXPECT_EQ(budget.take("c", "bad", now), Grant::kPaused);
   EXPECT_EQ(budget.take("c", "good", now), Grant::kGo);
   EXPECT_EQ(budget.take("c", "bad", now + seconds(29)), Grant::kPaused);
+  now += seconds(30);
+  EXPECT_EQ(budget.take("c", "bad", now), Grant::kGo);
+  EXPECT_EQ(budget.take("c", "bad", now), Grant::kPaused) << "one trial at a time";
+  budget.give_back("c", "bad", Outcome::kFailed, now, now);
+  EXPECT_EQ(budget.take("c", "bad", now + seconds(29)), Grant::kPaused);
   EXPECT_EQ(budget.take("c", "bad", now + seconds(30)), Grant::kGo);
+  budget.give_back("c", "bad", Outcome::kAnswered, now, now);
+  EXPECT_EQ(budget.take("c", "bad", now + seconds(30)), Grant::kGo);
+}
+
+TEST(OutgoingBudget, SE107_AProvenServerIsBoundByTheEightAlone) {
+  OutgoingBudget budget;
+  TimePoint now{};
+  ASSERT_EQ(budget.take("c", "hook", now), Grant::kGo);
+  budget.give_back("c", "hook", Outcome::kProven, now, now);
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_EQ(budget.take("c", "hook", now), Grant::kGo) << i;
+    budget.give_back("c", "hook", Outcome::kProven, now, now);
+  }
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(budget.take("c", "hook", now), Grant::kGo);
+  }
+  EXPECT_EQ(budget.take("c", "hook", now), Grant::kWait);
+  for (int i = 0; i < 8; ++i) {
+    budget.give_back("c", "hook", Outcome::kAnswered, now, now);
+  }
+  // Nobody else gains by it, and it is forgotten after a while.
+  now += seconds(301);
+  for (const char* server : {"other", "hook"}) {
+    int granted = 0;
+    for (; budget.take("c", server, now) == Grant::kGo; ++granted) {
+      budget.give_back("c", server, Outcome::kAnswered, now, now);
+    }
+    EXPECT_EQ(granted, 20) << server;
+    now += seconds(2);
+  }
+  ASSERT_EQ(budget.take("d", "hook", now), Grant::kGo);
+  budget.give_back("d", "hook", Outcome::kAnswered, now, now);
+}
+
+TEST(OutgoingBudget, SE107_WhatFailsTogetherIsOneFailure) {
+  OutgoingBudget budget;
+  TimePoint now = TimePoint() + seconds(5);
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_EQ(budget.take("c", "s", now), Grant::kGo) << round;
+    }
+    const TimePoint granted = now;
+    now += seconds(1);
+    for (int i = 0; i < 5; ++i) {
+      budget.give_back("c", "s", Outcome::kFailed, granted, now + milliseconds(i));
+    }
+    now += milliseconds(10);
+  }
+  ASSERT_EQ(budget.take("c", "s", now), Grant::kGo) << "four failures";
+  budget.give_back("c", "s", Outcome::kFailed, now, now);
+  EXPECT_EQ(budget.take("c", "s", now), Grant::kPaused);
+}
+
+TEST(OutgoingBudget, SE107_AProvenServerIsTriedAgainSoon) {
+  OutgoingBudget budget;
+  TimePoint now = TimePoint() + seconds(5);
+  ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+  budget.give_back("c", "s", Outcome::kProven, now, now);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+    budget.give_back("c", "s", Outcome::kFailed, now, now);
+  }
+  for (const int pause : {1, 2, 4, 8, 16, 30, 30}) {
+    EXPECT_EQ(budget.take("c", "s", now + seconds(pause) - milliseconds(1)), Grant::kPaused);
+    now += seconds(pause);
+    ASSERT_EQ(budget.take("c", "s", now), Grant::kGo) << pause;
+    EXPECT_EQ(budget.take("c", "s", now), Grant::kPaused);
+    budget.give_back("c", "s", Outcome::kUntold, now, now);  // given up: the next one tries
+    ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+    budget.give_back("c", "s", Outcome::kFailed, now, now);
+  }
+  now += seconds(30);
+  ASSERT_EQ(budget.take("c", "s", now), Grant::kGo);
+  budget.give_back("c", "s", Outcome::kProven, now, now);
+  EXPECT_EQ(budget.take("c", "s", now), Grant::kGo);
 }
 
 TEST(OutgoingBudget, SE107_HoweverManyClustersAsk_FewAreRemembered) {
@@ -300,13 +459,30 @@ TEST(OutgoingBudget, SE107_HoweverManyClustersAsk_FewAreRemembered) {
   for (int i = 0; i < 100; ++i) {
     now += seconds(2);
     const std::string name = std::to_string(i);
-    ASSERT_EQ(budget.take(name, "s", now), OutgoingBudget::Grant::kGo);
-    budget.give_back(name, "s", false, now);
+    ASSERT_EQ(budget.take(name, "s", now), Grant::kGo);
+    budget.give_back(name, "s", Outcome::kAnswered, now, now);
   }
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(budget.take("c", "s", now), OutgoingBudget::Grant::kGo);
+    EXPECT_EQ(budget.take("c", "s", now), Grant::kGo);
   }
-  EXPECT_EQ(budget.take("c", "s", now), OutgoingBudget::Grant::kWait);
+  EXPECT_EQ(budget.take("c", "s", now), Grant::kWait);
+}
+
+TEST_F(OutgoingTest, SE107_WhoRepeatsWhatNobodyGuessesIsProven) {
+  const auto seconds_for = [this](const std::string& echo) {
+    policy_.budget = std::make_shared<OutgoingBudget>();
+    make();
+    const TimePoint begun = Clock::now();
+    for (int i = 0; i < 30; ++i) {
+      OutgoingRequest one = request(url("/"));
+      one.echo = echo;
+      EXPECT_EQ(send(std::move(one)), "top secret");
+    }
+    return Clock::now() - begun;
+  };
+  EXPECT_GE(seconds_for("another"), milliseconds(450));
+  EXPECT_GE(seconds_for(""), milliseconds(450));
+  EXPECT_LT(seconds_for("secret"), milliseconds(450));
 }
 
 TEST(OutgoingResolver, WhenItsCallerGoes_NobodyIsTold) {

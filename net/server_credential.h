@@ -21,6 +21,8 @@ struct ServerCredential {
     std::string authorization = {};  ///< for it; "": none
   };
   Proxy proxy = {};  ///< an HTTP proxy that makes the connections
+  /// Without `proxy` directly, whatever the environment says (proxy_rules.h).
+  bool own_way = false;
 };
 
 /// Of every request that an Upstream sends with the context, unless it has a header of that name.

@@ -8,6 +8,7 @@
 #include "http/wire.h"
 #include "krm/json.h"
 #include "krm/yaml.h"
+#include "net/proxy_rules.h"
 #include "net/upstream.h"
 #include "server/files.h"
 #include "server/internal/exec_plugin.h"
@@ -66,23 +67,17 @@ std::string_view unknown_in(const Json& section, const std::string_view (&fields
 
 /// `proxy-url`: an HTTP proxy, by CONNECT.
 Expected<void> take_proxy(const Json& cluster, KubeAccess& access) {
-  std::string text(cluster.text({"proxy-url"}));
+  const std::string_view text = cluster.text({"proxy-url"});
   if (text.empty()) {
     return {};
   }
-  const std::size_t begin = text.find("://") == std::string::npos ? 0 : text.find("://") + 3;
-  const std::size_t at = text.find('@', begin);
-  if (at != std::string::npos) {
-    const std::string said = text.substr(begin, at - begin);
-    access.proxy_authorization = "Basic " + base64_encode(percent_decode(said).value_or(said));
-    text.erase(begin, at + 1 - begin);
+  auto proxy = net::parse_proxy(text, false);
+  if (!proxy) {
+    return fail(Errc::kConfig, "proxy-url: " + std::string(proxy.error().message()));
   }
-  const auto url = net::Url::parse(text);
-  if (!url || url->scheme != "http" || !url->path.empty()) {
-    return fail(Errc::kConfig, "proxy-url: only http://host:port is supported");
-  }
-  access.proxy_host = url->host;
-  access.proxy_port = url->port;
+  access.proxy_host = std::move(proxy->host);
+  access.proxy_port = proxy->port;
+  access.proxy_authorization = std::move(proxy->authorization);
   return {};
 }
 

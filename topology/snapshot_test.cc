@@ -57,6 +57,10 @@ TEST(IndexMap, WhenALimitIsExceeded_ChangesNothing) {
   EXPECT_FALSE(map.put(std::string(256, 'k'), "x"));
   EXPECT_FALSE(map.put("k", std::string(65'536, 'v')));
   EXPECT_EQ(map.size(), 0U);
+  EXPECT_TRUE(map.put("k", "v"));
+  EXPECT_FALSE(map.find(std::string(257, 'k')));  // whose length has the same lowest byte
+  EXPECT_FALSE(map.erase(std::string(257, 'k')));
+  EXPECT_TRUE(map.erase("k"));
   EXPECT_TRUE(map.put(std::string(255, 'k'), std::string(65'535, 'v')));
   EXPECT_EQ(map.find(std::string(255, 'k'))->value.size(), 65'535U);
 }

@@ -73,6 +73,7 @@ void Conversions::send(const std::shared_ptr<Job>& job) {
   post.headers.add("accept", "application/json, */*");
   post.headers.add("content-type", "application/json");
   post.body = encode_review(job->request);
+  post.echo = job->request.uid;
   post.timeout = kTimeout;
   post.max_body = std::min(kMostAnswer, kGrows * post.body.size() + kLeastAnswer);
   job->call =

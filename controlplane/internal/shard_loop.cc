@@ -255,13 +255,14 @@ void ShardLoop::make_views() {
   lifecycle_views_->add_to(views_);
   export_views_ = std::make_unique<ApiExportViews>(
       ApiExportViews::Sources{catalog_, bindings_, index_, rbac_, *own_kinds_, in_root_});
-  views_.add("apiexport",
-             [this](const ViewRequest& request) { return export_views_->resolve(request); });
   schema_views_ = std::make_unique<SchemaViews>(SchemaViews::Sources{bound_, index_, authorizer_});
   views_.add("apiresourceschema",
              [this](const ViewRequest& request) { return schema_views_->resolve(request); });
   replication_views_ = std::make_unique<ReplicationViews>(ReplicationViews::Sources{
       *registry_, catalog_, bindings_, virtuals_, index_, authorizer_, rbac_});
+  views_.add("apiexport", replication_views_->wrap_exports([this](const ViewRequest& request) {
+    return export_views_->resolve(request);
+  }));
   views_.add("moves", [this](const ViewRequest& request) { return move_view_.resolve(request); });
   views_.add("replication",
              [this](const ViewRequest& request) { return replication_views_->resolve(request); });

@@ -102,16 +102,19 @@ class ReplicationViews::One final : public apiserver::View,
           asked, [missing = offer_.missing, resource = offer_.def->qualified_name(),
                   done = std::move(done)](Expected<auth::Decision> decision) {
             if (missing && decision && decision->allowed) {
-              done(fail(krm::unavailable(
-                  "the objects of " + resource + " are not offered to this shard", 1)));
+              done(fail(not_offered(resource)));
             } else {
               done(std::move(decision));
             }
           });
+    } else if (const bool allowed = has_content(attributes); allowed && offer_.missing) {
+      done(fail(not_offered(offer_.def->qualified_name())));
     } else {
-      const bool allowed = has_content(attributes);
       say(allowed, allowed ? "access granted" : "access denied");
     }
+  }
+  [[nodiscard]] static Error not_offered(const std::string& resource) {
+    return krm::unavailable("the objects of " + resource + " are not offered to this shard", 1);
   }
   /// The cluster has bound the resource of this export.
   [[nodiscard]] bool is_bound() const {
@@ -307,16 +310,49 @@ apiserver::ClusterResolver ReplicationViews::wrap(apiserver::ClusterResolver clu
     if (resource == nullptr) {
       return target;
     }
-    std::optional<Offer> offer = offer_of(ref, *resource);
+    std::optional<Offer> offer = offer_or_none(ref, *resource, sources_.registry, (*target)->name);
     if (!offer) {
-      offer = Offer{(*target)->name, "", {}, {}, {}, true};
-      offer->def = sources_.registry.find((*target)->name, info.group, info.resource);
-      if (offer->def == nullptr) {
-        return target;
-      }
+      return target;
     }
     std::string consumer = std::exchange((*target)->name, offer->cluster);
     (*target)->view = view(std::move(*offer), ref, std::move(consumer), false);
+    return target;
+  };
+}
+
+std::optional<ReplicationViews::Offer> ReplicationViews::offer_or_none(
+    const ExportRef& ref, const VirtualResource& resource, const apiserver::Registry& registry,
+    std::string_view cluster) const {
+  if (std::optional<Offer> offer = offer_of(ref, resource)) {
+    return offer;
+  }
+  Offer none{std::string(cluster), "", {}, {}, {}, true};
+  none.def = registry.find(cluster, resource.group, resource.plural);
+  return none.def == nullptr ? std::nullopt : std::optional<Offer>(std::move(none));
+}
+
+ViewFunction ReplicationViews::wrap_exports(ViewFunction exports) {
+  return [this, exports = std::move(exports)](
+             const ViewRequest& request) -> Expected<std::optional<apiserver::ClusterTarget>> {
+    Expected<std::optional<apiserver::ClusterTarget>> target = exports(request);
+    if (!target || !*target || sources_.virtuals.empty() || (*target)->name == "*") {
+      return target;
+    }
+    const std::optional<ViewPath> path = split_view_path(request, 2);
+    const krm::RequestInfo info = krm::parse_request_info(request.head.method, (*target)->rest);
+    const ExportRef ref = path ? ExportRef{path->segments[0], path->segments[1]} : ExportRef();
+    const VirtualResource* resource =
+        info.is_resource ? sources_.virtuals.find(ref, info.group, info.resource) : nullptr;
+    if (resource == nullptr) {
+      return target;
+    }
+    std::optional<Offer> offer =
+        offer_or_none(ref, *resource, (*target)->view->registry(), (*target)->name);
+    if (!offer) {
+      return target;
+    }
+    std::string consumer = std::exchange((*target)->name, offer->cluster);
+    (*target)->view = view(std::move(*offer), ref, std::move(consumer), true);
     return target;
   };
 }

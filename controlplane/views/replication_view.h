@@ -24,6 +24,7 @@ namespace kintsugi::controlplane {
 ///     resource
 ///   /services/replication/<cluster>/offer:<name>/clusters/*: by other shards, which copy it
 ///   the resource itself in a cluster that has bound it as a virtual one: by who may read it there
+///   the same in the virtual workspace of the export, of one consumer: as in the first form
 /// Where the offer lives these are its own objects, elsewhere the copies (cached_replicator.h).
 /// Slice, export and resource are of one cluster, and the export names the identity of what is
 /// offered, so that nobody hands on what another one offers. Watches end when the offer changes.
@@ -50,6 +51,8 @@ class ReplicationViews {
   /// The resolver that leads requests for bound virtual resources to what is offered.
   /// Where nothing is offered (yet) whoever may read it is answered kUnavailable.
   [[nodiscard]] apiserver::ClusterResolver wrap(apiserver::ClusterResolver clusters);
+  /// The same for the virtual workspace of exports, whose function is `exports`.
+  [[nodiscard]] ViewFunction wrap_exports(ViewFunction exports);
 
  private:
   class One;
@@ -67,6 +70,11 @@ class ReplicationViews {
                                               const VirtualResource& resource) const;
   [[nodiscard]] std::optional<Offer> read_offer(std::string_view cluster, std::string_view name,
                                                 const VirtualResource* resource) const;
+  /// What the slice of an export shows, or what says that it is missing. nullopt: neither.
+  [[nodiscard]] std::optional<Offer> offer_or_none(const ExportRef& ref,
+                                                   const VirtualResource& resource,
+                                                   const apiserver::Registry& registry,
+                                                   std::string_view cluster) const;
   [[nodiscard]] std::shared_ptr<One> view(Offer offer, const ExportRef& ref, std::string consumer,
                                           bool in_services);
   void offers_changed(std::string_view cluster);

@@ -2,6 +2,7 @@
 import http.client
 import http.server
 import json
+import os
 import pathlib
 import select
 import socket
@@ -46,6 +47,7 @@ class FrontProxy:
         self.log = self.dir / "log"
         self.process = None
         self.user = None  # who runs it, if somebody else
+        self.environment = {}  # what it has besides
 
     def run(self):
         return subprocess.run([str(self.program), *self.arguments], capture_output=True, text=True, timeout=60, check=False,
@@ -54,7 +56,7 @@ class FrontProxy:
     def begin(self):
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([str(self.program), *self.arguments], stdout=log, stderr=log, cwd=self.dir,
-                                            stdin=subprocess.DEVNULL, user=self.user)
+                                            stdin=subprocess.DEVNULL, user=self.user, env={**os.environ, **self.environment})
 
     def lines(self):
         """Those of the log that are whole."""
@@ -97,7 +99,8 @@ def pair(installation, name="shard-admin"):
 
 
 class ConnectProxy:
-    """An HTTP proxy that makes connections; who does not say `authorization` is refused. `asked`: where to."""
+    """An HTTP proxy that makes connections; who does not say `authorization` is refused. `asked`: where to. It knows that all names
+    below .example are this machine."""
 
     def __init__(self, authorization=None):
         self.asked, proxy = [], self
@@ -109,7 +112,7 @@ class ConnectProxy:
                     self.send_error(407)
                     return
                 host, port = self.path.rsplit(":", 1)
-                with socket.create_connection((host, int(port)), timeout=600) as there:
+                with socket.create_connection(("127.0.0.1" if host.endswith(".example") else host, int(port)), timeout=600) as there:
                     self.send_response(200, "Connection established")
                     self.end_headers()
                     sides = {self.connection: there, there: self.connection}

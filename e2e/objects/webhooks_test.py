@@ -6,6 +6,7 @@ import http.server
 import json
 import socket
 import threading
+import time
 import unittest
 
 import kit
@@ -29,7 +30,7 @@ class Hook:
     or None for one that writes its own answer through `handler`."""
 
     def __init__(self, pki, answer):
-        self.asked, self.paths, hook = [], [], self
+        self.asked, self.paths, self.versions, hook = [], [], [], self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -38,6 +39,7 @@ class Hook:
                 review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 hook.asked.append(review["request"])
                 hook.paths.append(self.path)
+                hook.versions.append(review["apiVersion"])
                 with contextlib.suppress(OSError):
                     response = answer(review["request"], self)
                     if response is not None:
@@ -53,6 +55,35 @@ class Hook:
 
         self.server = kit.Server(Handler, pki)
         self.url, self.close = self.server.url + "/hook", self.server.close
+
+
+class Converter:
+    """A conversion webhook: what v1beta1 has in spec.text, v1 has in spec.words."""
+
+    def __init__(self, pki):
+        self.asked, converter = [], self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+                converter.asked.append(request["desiredAPIVersion"])
+                objects = []
+                for one in request["objects"]:
+                    spec = one.pop("spec", {})
+                    text = spec.get("text") or " ".join(spec.get("words", []))
+                    fields = {"words": text.split()} if request["desiredAPIVersion"].endswith("/v1") else {"text": text}
+                    objects.append({**one, "apiVersion": request["desiredAPIVersion"], "spec": fields})
+                text = json.dumps({"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1", "response": {
+                    "uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+        self.server = kit.Server(Handler, pki)
+        self.url, self.close = self.server.url + "/convert", self.server.close
 
 
 def allow(*_):
@@ -421,6 +452,152 @@ class Webhooks(unittest.TestCase):
         self.assertEqual((asked["kind"], asked["subResource"], asked["object"]["spec"]), (
             {"group": "autoscaling", "version": "v1", "kind": "Scale"}, "scale", {"replicas": 2}))
         self.assertEqual(self.team.must("GET", path.format("v1") + "/c")["spec"]["replicas"], 4)
+
+    def test_AM334_reviews_of_v1beta1(self):
+        """The first version that both know; its answers need neither uid nor kind nor type of the patch."""
+        def old(request, handler):
+            handler.reply(json.dumps({"response": {"allowed": True, "patch": encoded([{"op": "add", "path": "/data/by", "value": "old"}])}}))
+
+        hook = self.serve(old)
+        for versions, wanted in ((["v1beta1"], "v1beta1"), (["v2", "v1beta1", "v1"], "v1beta1"), (["v2", "v1"], "v1")):
+            self.configure(MUTATING, self.entry(hook.url, admissionReviewVersions=versions))
+            self.acts(hook)
+            hook.versions.clear()
+            made = self.make("old", query="?dryRun=All", a="b")
+            self.assertEqual(set(hook.versions), {f"admission.k8s.io/{wanted}"})
+            request = hook.asked[-1]
+            self.assertEqual((request["kind"], request["operation"], request["object"]["metadata"]["name"]),
+                             ({"group": "", "version": "v1", "kind": "ConfigMap"}, "CREATE", "old"))
+            if wanted == "v1beta1":
+                self.assertEqual((made.status, made.json["data"]["by"]), (201, "old"))
+            else:  # v1 is strict
+                self.assertEqual(made.status, 500, made)
+            self.team.must("DELETE", f"{MUTATING}/test-am334-reviews-of-v1beta1")
+        answer = self.team.request("POST", MUTATING, {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+                                                      "metadata": {"name": "none"}, "webhooks": [self.entry(hook.url, admissionReviewVersions=["v2"])]})
+        self.assertEqual(answer.status, 422, answer)
+        self.assertIn("must include at least one of v1, v1beta1", answer.json["message"])
+
+    def test_AM334_events_are_one_kind_in_two_groups(self):
+        hooks = {}
+        for policy in ("Equivalent", "Exact"):
+            hooks[policy] = self.serve(allow)
+            entry = self.entry(hooks[policy].url, name=f"{policy.lower()}.hooks.test", matchPolicy=policy, rules=[
+                {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "resources": ["events"], "operations": ["CREATE"]}])
+            self.configure(VALIDATING, entry, name=f"events-{policy.lower()}")
+        core, new = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
+        about = {"kind": "ConfigMap", "namespace": "default", "name": "m", "apiVersion": "v1"}
+
+        def written(path, name):
+            body = {"apiVersion": "v1", "kind": "Event", "involvedObject": about, "message": "m", "reason": "R", "type": "Normal"}
+            if path == new:
+                body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "regarding": about, "note": "m", "reason": "R", "type": "Normal",
+                        "action": "A", "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "hooks.test/c", "reportingInstance": "i"}
+            return self.team.request("POST", path, {**body, "metadata": {"name": name, "namespace": "default", "labels": self.labels()}})
+
+        kit.eventually(lambda: written(new, "probe").status in (201, 409) and all(hook.asked for hook in hooks.values()), what="both are asked")
+        for hook in hooks.values():
+            hook.asked.clear()
+        self.assertEqual(written(core, "plain").status, 201)
+        request, = hooks["Equivalent"].asked
+        self.assertEqual((request["kind"], request["requestKind"]), ({"group": "events.k8s.io", "version": "v1", "kind": "Event"},
+                                                                     {"group": "", "version": "v1", "kind": "Event"}))
+        self.assertEqual((request["resource"]["group"], request["requestResource"]["group"]), ("events.k8s.io", ""))
+        self.assertEqual((request["object"]["apiVersion"], request["object"]["note"], request["object"]["regarding"]["name"]),
+                         ("events.k8s.io/v1", "m", "m"))
+        self.assertEqual(hooks["Exact"].asked, [], "only for what it names")
+
+    def test_AM334_a_converted_object_is_changed_in_the_form_that_is_named(self):
+        """The workspace's own definition, its conversion webhook and its admission webhook in one write."""
+        converter = Converter(self.installation.pki)
+        self.addCleanup(converter.close)
+        versions = [{"name": version, "served": True, "storage": version == "v1beta1", "schema": {"openAPIV3Schema": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": True}}} for version in ("v1beta1", "v1")]
+        self.team.must("POST", DEFINITIONS, {
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "notes.hooks.test"},
+            "spec": {"group": "hooks.test", "scope": "Namespaced", "versions": versions,
+                     "names": {"plural": "notes", "singular": "note", "kind": "Note", "listKind": "NoteList"},
+                     "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {
+                         "url": converter.url, "caBundle": self.bundle}}}}})
+        self.addCleanup(self.team.request, "DELETE", DEFINITIONS + "/notes.hooks.test")
+        path = "/apis/hooks.test/{}/namespaces/default/notes"
+        kit.eventually(lambda: self.team.get(path.format("v1beta1")).status == 200, what="notes")
+        hook = self.serve(lambda request, _: {"patchType": "JSONPatch", "patch": encoded(
+            [{"op": "add", "path": "/spec/words/-", "value": "again"}])})
+        entry = self.entry(hook.url, rules=[{"apiGroups": ["hooks.test"], "apiVersions": ["v1"], "resources": ["notes"],
+                                             "operations": ["CREATE", "UPDATE"]}])
+        entry["objectSelector"] = {}
+        self.configure(MUTATING, entry)
+        note = {"apiVersion": "hooks.test/v1beta1", "kind": "Note", "metadata": {"name": "n"}, "spec": {"text": "a b"}}
+        kit.eventually(lambda: self.team.request("POST", path.format("v1beta1") + "?dryRun=All", note).status == 201 and hook.asked)
+        hook.asked.clear()
+        made = self.team.must("POST", path.format("v1beta1"), note)
+        self.assertEqual((made["apiVersion"], made["spec"]), ("hooks.test/v1beta1", {"text": "a b again"}))
+        self.assertEqual((hook.asked[0]["object"]["apiVersion"], hook.asked[0]["object"]["spec"], hook.asked[0]["requestKind"]["version"]),
+                         ("hooks.test/v1", {"words": ["a", "b"]}, "v1beta1"))
+        self.assertEqual(self.team.must("GET", path.format("v1") + "/n")["spec"], {"words": ["a", "b", "again"]})
+        changed = self.team.must("PATCH", path.format("v1") + "/n", json.dumps({"spec": {"words": ["x"]}}), headers=MERGE)
+        self.assertEqual((changed["apiVersion"], changed["spec"]), ("hooks.test/v1", {"words": ["x", "again"]}))
+        self.assertEqual((hook.asked[-1]["oldObject"]["spec"], hook.asked[-1]["operation"]), ({"words": ["a", "b", "again"]}, "UPDATE"))
+        self.assertEqual(self.team.must("GET", path.format("v1beta1") + "/n")["spec"], {"text": "x again"})
+
+    def test_SE107_a_busy_workspace_has_its_webhooks(self):
+        """Eight at once, the others wait; a server that understands is asked as often as its workspace writes."""
+        lock, running, most = threading.Lock(), [0], [0]
+
+        def count(*_):
+            with lock:
+                running[0] += 1
+                most[0] = max(most[0], running[0])
+            time.sleep(0.02)
+            with lock:
+                running[0] -= 1
+            return {}
+
+        hook = self.serve(count)
+        self.configure(VALIDATING, self.entry(hook.url))
+        self.acts(hook)
+        statuses, begun = [], time.monotonic()
+
+        def writes(part):
+            client = self.installation.client("/clusters/root:team")
+            statuses.extend(self.make(f"busy-{part}-{number}", client=client, query="?dryRun=All").status for number in range(20))
+
+        threads = [threading.Thread(target=writes, args=(part,)) for part in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.monotonic() - begun
+        self.assertEqual(set(statuses), {201}, "none fails")
+        self.assertEqual(len(statuses), 320)
+        self.assertLess(took, 14, "20 a second would take 15 s")
+        self.assertEqual(most[0], 8)
+
+    def test_SE107_what_fails_together_shuts_nobody_out(self):
+        hangs, released = threading.Event(), threading.Event()
+        self.addCleanup(released.set)
+
+        def sometimes(*_):
+            if hangs.is_set():
+                released.wait(20)
+            return {}
+
+        hook = self.serve(sometimes)
+        self.configure(VALIDATING, self.entry(hook.url, timeoutSeconds=1))
+        self.acts(hook)
+        hangs.set()
+        statuses = []
+        threads = [threading.Thread(target=lambda name=f"hung-{number}": statuses.append(
+            self.make(name, client=self.installation.client("/clusters/root:team"), query="?dryRun=All").status)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(statuses, [500] * 8, "all of them in vain")
+        hangs.clear()
+        released.set()
+        self.assertEqual(self.make("after", query="?dryRun=All").status, 201, "no pause: that was one failure")
 
     def test_AM334_tokens_and_generated_names(self):
         def answer(request, _):

@@ -192,6 +192,31 @@ class CachedResources(unittest.TestCase):
                      self.installation.user_client("posing", groups=("system:kintsugi:shard",), path=offer)):
             self.assertEqual(user.get(FLAVORS).status, 403)
 
+    def test_the_virtual_workspace_of_the_export(self):
+        """KK-203, KK-342: there a consumer has what it has in itself; by apiexports/content, only with a binding, read only."""
+        base = f"/services/apiexport/{self.cluster['prov']}/flavors/clusters/"
+        for consumer in ("near", "far"):
+            view, own = self.installation.client(base + self.cluster[consumer]), getattr(self, consumer)
+            self.becomes(view, {"small": 1, "large": 8})
+            self.assertEqual(view.must("GET", f"{FLAVORS}/large")["metadata"]["uid"], own.must("GET", f"{FLAVORS}/large")["metadata"]["uid"])
+            self.assertEqual(view.get(f"{FLAVORS}/hidden").status, 404)
+            for method, path, body in (("POST", FLAVORS, flavor("mine", 3)), ("DELETE", f"{FLAVORS}/large", None)):
+                answer = view.request(method, path, body)
+                self.assertEqual(answer.status, 403, answer)
+                self.assertIn("write access to Replication virtual workspace is not allowed", answer.json["message"])
+            verbs = [sorted(one["verbs"]) for one in view.must("GET", "/apis/offer.io/v1")["resources"] if one["name"] == "flavors"]
+            self.assertEqual(verbs, [["get", "list", "watch"]])
+            watch = view.watch(FLAVORS + f"?watch=true&resourceVersion={view.must('GET', FLAVORS)['metadata']['resourceVersion']}")
+            self.prov.must("POST", FLAVORS, flavor(f"seen-{consumer}", 2, tier="free"))
+            event = next(watch)
+            self.assertEqual((event["type"], event["object"]["metadata"]["name"]), ("ADDED", f"seen-{consumer}"))
+            self.prov.must("DELETE", f"{FLAVORS}/seen-{consumer}")
+            self.assertEqual(next(watch)["type"], "DELETED")
+            watch.close()
+        self.assertEqual(self.installation.client(base + self.cluster["thief"]).get(FLAVORS).status, 403)
+        stranger = self.installation.user_client("nobody-special", path=base + self.cluster["near"])
+        self.assertEqual(stranger.get(FLAVORS).status, 403)
+
     def test_nobody_hands_on_what_is_anothers(self):
         """KK-203: slice, export and resource are of one cluster; an identity's hash is no key."""
         self.thief.must("POST", SCHEMAS, self.schema_of(self.prov))
@@ -221,7 +246,8 @@ class CachedResources(unittest.TestCase):
             self.installation.kill("shard-1", signal.SIGCONT)
         kit.eventually(lambda: self.prov.get(f"{CACHED}/flavors").status == 200)
         self.prov.must("DELETE", f"{CACHED}/flavors")
-        for client in (self.near, self.far):
+        base = f"/services/apiexport/{self.cluster['prov']}/flavors/clusters/"
+        for client in (self.near, self.far, *(self.installation.client(base + self.cluster[one]) for one in ("near", "far"))):
             kit.eventually(lambda c=client: c.get(FLAVORS).status == 503)
         self.assertIn("not offered", json.dumps(self.far.get(FLAVORS).json))
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "http/wire.h"
-#include "net/server_credential.h"
+#include "net/proxy_rules.h"
 
 namespace kintsugi::net {
 namespace {
@@ -21,10 +21,14 @@ bool may_repeat(std::string_view method) noexcept {
   return method == "GET" || method == "HEAD" || method == "OPTIONS";
 }
 
-/// The way to the server, if it leads over a proxy.
-const ServerCredential::Proxy* proxy_of(const Origin& origin) noexcept {
+/// The way to the server, if it leads over a proxy: that of its credential, else that of the
+/// environment.
+Expected<const ServerCredential::Proxy*> proxy_of(const Origin& origin) {
   const ServerCredential* own = origin.tls != nullptr ? &credential_of(*origin.tls) : nullptr;
-  return own != nullptr && !own->proxy.host.empty() ? &own->proxy : nullptr;
+  if (own != nullptr && (own->own_way || !own->proxy.host.empty())) {
+    return own->proxy.host.empty() ? nullptr : &own->proxy;
+  }
+  return environment_proxies().pick(origin.params.url);
 }
 
 }  // namespace
@@ -311,8 +315,13 @@ void Pool::dial_as_needed() {
 void Pool::start_dial(QueuedStream* exclusive) {
   Dial& dial = *dials_.emplace_back(std::make_unique<Dial>());
   dial.exclusive = exclusive;
-  const ServerCredential::Proxy* const proxy = proxy_of(origin_);
-  dial.by_proxy = proxy != nullptr;
+  Expected<const ServerCredential::Proxy*> way = proxy_of(origin_);
+  dial.by_proxy = !way || *way != nullptr;
+  if (dial.by_proxy && way) {
+    dial.proxy = **way;
+  } else if (!way) {
+    dial.fault = std::string(way.error().message());  // nobody has the name "", later
+  }
   std::vector<SocketAddress> addresses =
       dial.by_proxy ? std::vector<SocketAddress>() : origin_.fresh_addresses();
   if (!addresses.empty()) {
@@ -320,8 +329,8 @@ void Pool::start_dial(QueuedStream* exclusive) {
     return;
   }
   const Url& url = params().url;
-  dial.lookup = std::make_unique<Lookup>(loop_, dial.by_proxy ? proxy->host : url.host,
-                                         dial.by_proxy ? proxy->port : url.port,
+  dial.lookup = std::make_unique<Lookup>(loop_, dial.by_proxy ? dial.proxy.host : url.host,
+                                         dial.by_proxy ? dial.proxy.port : url.port,
                                          [this, &dial](Expected<std::vector<SocketAddress>> found) {
                                            on_addresses(dial, std::move(found));
                                          });
@@ -331,7 +340,9 @@ void Pool::on_addresses(Dial& dial, Expected<std::vector<SocketAddress>> address
   if (!addresses) {
     QueuedStream* exclusive = dial.exclusive;
     const std::unique_ptr<Dial> ended = take(dial);
-    on_connect_failure(std::move(addresses).error(), exclusive);
+    on_connect_failure(ended->fault.empty() ? std::move(addresses).error()
+                                            : Error(Errc::kUnreachable, ended->fault),
+                       exclusive);
     return;
   }
   if (dial.by_proxy) {
@@ -354,17 +365,16 @@ void Pool::connect(Dial& dial, std::vector<SocketAddress> addresses) {
 }
 
 void Pool::dig(Dial& dial, int fd) {
-  const ServerCredential::Proxy* const proxy = proxy_of(origin_);
   const Url& url = params().url;
   const bool ipv6 = url.host.find(':') != std::string::npos;
   const std::string target =
       (ipv6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
-  dial.tunnel = std::make_unique<Tunnel>(
-      loop_, fd, target, proxy != nullptr ? proxy->authorization : std::string(),
-      params().connect_timeout, [this, &dial](Expected<int> through) {
-        dial.by_proxy = false;
-        on_connected(dial, std::move(through));
-      });
+  dial.tunnel =
+      std::make_unique<Tunnel>(loop_, fd, target, dial.proxy.authorization,
+                               params().connect_timeout, [this, &dial](Expected<int> through) {
+                                 dial.by_proxy = false;
+                                 on_connected(dial, std::move(through));
+                               });
 }
 
 std::unique_ptr<Pool::Dial> Pool::take(Dial& dial) {

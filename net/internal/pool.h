@@ -14,6 +14,7 @@
 #include "net/internal/queued_stream.h"
 #include "net/internal/tls_internal.h"
 #include "net/internal/tunnel.h"
+#include "net/server_credential.h"
 #include "net/upstream.h"
 
 namespace kintsugi::net {
@@ -96,6 +97,8 @@ class Pool final : public ClientConnectionOwner {
     std::unique_ptr<Connect> connect;
     std::unique_ptr<Tunnel> tunnel;  ///< over a proxy
     bool by_proxy = false;           ///< the addresses are the proxy's
+    ServerCredential::Proxy proxy;
+    std::string fault;  ///< why there is no way
     QueuedStream* exclusive = nullptr;
   };
 

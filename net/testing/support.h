@@ -61,7 +61,7 @@ struct Certificates {
       c.other_ca = must(make_ca("other-ca"));
       CertificateRequest serving;
       serving.common_name = "server";
-      serving.dns_names = {"localhost"};
+      serving.dns_names = {"localhost", "hooks.example"};
       serving.ip_addresses = {"127.0.0.1"};
       serving.server = true;
       c.server = must(issue(c.ca, serving));

@@ -23,27 +23,35 @@ IndexMap::Place IndexMap::place_of(std::string_view key) noexcept {
 
 std::optional<std::pair<std::size_t, IndexMap::Packed>> IndexMap::search(
     std::string_view bucket, std::uint16_t fingerprint, std::string_view key) noexcept {
+  if (key.size() > 0xFF) {
+    return std::nullopt;
+  }
+  const std::array<char, 3> wanted{static_cast<char>(fingerprint & 0xFFU),
+                                   static_cast<char>(fingerprint >> 8U),
+                                   static_cast<char>(key.size())};
+  const auto byte = [&](std::size_t at) -> std::size_t {
+    return static_cast<unsigned char>(bucket[at]);
+  };
   std::size_t at = 0;
   while (at < bucket.size()) {
-    const Packed packed = unpack(bucket.substr(at));
-    if (packed.fingerprint == fingerprint && packed.key == key) {
-      return std::pair(at, packed);
+    const std::size_t size = kHeader + byte(at + 2) + (byte(at + 3) | (byte(at + 4) << 8U));
+    if (std::memcmp(bucket.data() + at, wanted.data(), wanted.size()) == 0 &&
+        std::memcmp(bucket.data() + at + kHeader, key.data(), key.size()) == 0) {
+      return std::pair(at, unpack(bucket.substr(at, size)));
     }
-    at += packed.size;
+    at += size;
   }
   return std::nullopt;
 }
 
+std::string_view IndexMap::bucket_at(const Place& place) const noexcept {
+  const Page* page = root_ ? root_.get()->pages[place.page].get() : nullptr;
+  return page == nullptr ? std::string_view() : page->buckets[place.bucket].view();
+}
+
 std::optional<IndexMap::Entry> IndexMap::find(std::string_view key) const noexcept {
-  if (!root_) {
-    return std::nullopt;
-  }
   const Place place = place_of(key);
-  const NodePtr<Page>& page = root_.get()->pages[place.page];
-  if (!page) {
-    return std::nullopt;
-  }
-  const auto hit = search(page.get()->buckets[place.bucket].view(), place.fingerprint, key);
+  const auto hit = search(bucket_at(place), place.fingerprint, key);
   if (!hit) {
     return std::nullopt;
   }
@@ -54,11 +62,12 @@ bool IndexMap::put(std::string_view key, std::string_view value) {
   if (key.empty() || key.size() > 0xFF || value.size() > 0xFFFF) {
     return false;
   }
-  if (const auto old = find(key); old && old->value == value) {
+  const Place place = place_of(key);
+  const std::string_view bytes = bucket_at(place);
+  const auto hit = search(bytes, place.fingerprint, key);
+  if (hit && hit->second.value == value) {
     return false;
   }
-  const Place place = place_of(key);
-  SharedBytes& bucket = root_.edit().pages[place.page].edit().buckets[place.bucket];
   std::string entry;
   entry.reserve(kHeader + key.size() + value.size());
   entry.push_back(static_cast<char>(place.fingerprint & 0xFFU));
@@ -67,25 +76,23 @@ bool IndexMap::put(std::string_view key, std::string_view value) {
   entry.push_back(static_cast<char>(value.size() & 0xFFU));
   entry.push_back(static_cast<char>(value.size() >> 8U));
   entry.append(key).append(value);
-  const std::string_view bytes = bucket.view();
-  if (const auto hit = search(bytes, place.fingerprint, key); hit) {
-    bucket = SharedBytes(bytes.substr(0, hit->first), entry,
-                         bytes.substr(hit->first + hit->second.size));
-  } else {
-    bucket = SharedBytes(bytes, entry, {});
-    ++size_;
-  }
+  // A copied page shares its buckets, so `bytes` stays what it is.
+  SharedBytes& bucket = root_.edit().pages[place.page].edit().buckets[place.bucket];
+  const std::size_t head = hit ? hit->first : bytes.size();
+  bucket = SharedBytes(bytes.substr(0, head), entry,
+                       hit ? bytes.substr(head + hit->second.size) : std::string_view());
+  size_ += hit ? 0U : 1U;
   return true;
 }
 
 bool IndexMap::erase(std::string_view key) {
-  if (!find(key)) {
+  const Place place = place_of(key);
+  const std::string_view bytes = bucket_at(place);
+  const auto hit = search(bytes, place.fingerprint, key);
+  if (!hit) {
     return false;
   }
-  const Place place = place_of(key);
   SharedBytes& bucket = root_.edit().pages[place.page].edit().buckets[place.bucket];
-  const std::string_view bytes = bucket.view();
-  const auto hit = search(bytes, place.fingerprint, key);
   bucket =
       SharedBytes(bytes.substr(0, hit->first), bytes.substr(hit->first + hit->second.size), {});
   --size_;

@@ -6,6 +6,7 @@
 
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/catalog/conversion_rules.h"
+#include "controlplane/catalog/virtual_resources.h"
 #include "controlplane/controllers/binding_status.h"
 #include "controlplane/internal/names.h"
 #include "krm/labels.h"
@@ -70,14 +71,19 @@ class Builder {
   }
 
   /// A resource of the schema, which stands beside `kind.owner` under `kind.schema`.
-  void add_schema(ExportKind kind, const Json& schema, const std::string& identity) {
+  /// @param is_virtual  it can only be read (KK-203)
+  void add_schema(ExportKind kind, const Json& schema, const std::string& identity,
+                  bool is_virtual = false) {
     const std::optional<Json> conversion =
         sources_.catalog.get_conversion(kind.owner.cluster, kind.schema);
     if (const Json* rules = conversion ? conversion->find("spec") : nullptr) {
       kind.fingerprint += " " + rules->dump();
     }
-    add(std::move(kind),
-        [&] { return with_conversion(bound_resource(schema, identity), conversion); });
+    kind.fingerprint += is_virtual ? " virtual" : "";
+    add(std::move(kind), [&]() -> apiserver::ResourcePtr {
+      apiserver::ResourcePtr def = with_conversion(bound_resource(schema, identity), conversion);
+      return is_virtual && def != nullptr ? only_for_reading(*def) : def;
+    });
   }
 
   void add_own(const std::string& identity) {
@@ -92,7 +98,8 @@ class Builder {
       kind.owner = ref_;
       kind.schema = name;
       kind.fingerprint = "own " + std::string(schema->text({"metadata", "uid"})) + " " + identity;
-      add_schema(std::move(kind), *schema, identity);
+      add_schema(std::move(kind), *schema, identity,
+                 resource.at({"storage", "virtual"}) != nullptr);
     }
   }
 

@@ -92,6 +92,7 @@ void WebhookCalls::send(const JobPtr& job) {
   post.body = job->question.body();
   job->question.body = nullptr;
   post.max_body = kMostAnswer;
+  post.echo = job->question.uid;
   job->bytes = post.body.size();
   bytes_ += job->bytes;
   job->call =

@@ -38,6 +38,7 @@ class WebhookCalls {
   struct Question {
     std::string cluster;  ///< of the request, which is charged
     WebhookPtr webhook;
+    std::string uid;                    ///< of the review, which an answer repeats
     std::function<std::string()> body;  ///< made when it is sent
     Duration time_left{};               ///< of the request
   };

@@ -108,7 +108,7 @@ void WebhookRequest::ask(const Invocation& invocation, std::size_t index,
   };
   const auto begun = std::chrono::steady_clock::now();
   around_.calls.ask(
-      {write_->cluster, webhook, body, write_->time_left()},
+      {write_->cluster, webhook, uid, body, write_->time_left()},
       [self = shared_from_this(), webhook, index, uid, begun, done](Expected<std::string> answer) {
         const auto took = std::chrono::steady_clock::now() - begun;
         done(self->judge(*webhook, index, uid, std::move(answer),
