@@ -369,6 +369,27 @@ std::string_view view(const std::uint8_t* bytes, std::size_t size) noexcept {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
+void submit(nghttp2_session* session, std::span<const nghttp2_nv> fields, Submission& request) {
+  nghttp2_data_provider body = {};
+  body.source.ptr = &request;
+  body.read_callback = [](nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
+                          std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
+                          void* /*user*/) {
+    Submission& one = *static_cast<Submission*>(source->ptr);
+    const std::size_t count = std::min(size, one.body.size() - one.sent);
+    std::memcpy(buffer, one.body.data() + one.sent, count);
+    one.sent += count;
+    if (one.sent == one.body.size()) {
+      *flags |= NGHTTP2_DATA_FLAG_EOF;
+    }
+    return static_cast<ssize_t>(count);
+  };
+  if (nghttp2_submit_request(session, nullptr, fields.data(), fields.size(),
+                             request.body.empty() ? nullptr : &body, &request) < 0) {
+    die("cannot submit a request");
+  }
+}
+
 void Histogram::add(std::uint64_t value) noexcept {
   const auto width = static_cast<unsigned>(std::bit_width(value));
   const unsigned shift = width > kBits ? width - kBits : 0;

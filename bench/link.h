@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,6 +115,20 @@ class Link {
 /// A field for nghttp2_submit_*; the views must live until the call returns.
 [[nodiscard]] nghttp2_nv field(std::string_view name, std::string_view value) noexcept;
 [[nodiscard]] std::string_view view(const std::uint8_t* bytes, std::size_t size) noexcept;
+
+/// A request of a client: the user data of its stream, for tools that add what they count.
+struct Submission {
+  std::string path, body;
+  std::size_t sent = 0;  ///< of the body
+};
+/// Opens the stream. `request` must live until that is closed.
+void submit(nghttp2_session* session, std::span<const nghttp2_nv> fields, Submission& request);
+/// What was submitted as a stream. @tparam Request a Submission
+template <class Request>
+[[nodiscard]] Request& request_of(nghttp2_session* session, std::int32_t id) noexcept {
+  return static_cast<Request&>(
+      *static_cast<Submission*>(nghttp2_session_get_stream_user_data(session, id)));
+}
 
 /// Values in log-linear buckets, at most 1.6 % wide.
 class Histogram {

@@ -111,6 +111,17 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def end_process(process, patience):
+    """Asks it to end, and does not take no for an answer after `patience` [s]."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Tool:
     """A bench tool that talks in lines."""
 
@@ -143,13 +154,7 @@ class Tool:
         return self.read()
 
     def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end_process(self.process, 10)
         self.errors.close()
 
 
@@ -231,12 +236,7 @@ class Bed:
 
     def __exit__(self, *_):
         if self.proxy is not None:
-            self.proxy.terminate()
-            try:
-                self.proxy.wait(5)
-            except subprocess.TimeoutExpired:
-                self.proxy.kill()
-                self.proxy.wait()
+            end_process(self.proxy, 5)
             self.log.close()
         if self.source is not None:
             self.source.stop()

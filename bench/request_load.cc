@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,10 +44,9 @@ void add_bytes(std::string& out, int number, std::string_view bytes) {
   out += bytes;
 }
 
-struct Request {
+struct Request : Submission {
   std::uint64_t start = 0;
-  std::string path, body;
-  std::size_t sent = 0, received = 0;
+  std::size_t received = 0;
   bool status = false;
   bool grpc = false;    ///< the trailer grpc-status: 0 was seen
   std::string message;  ///< of gRPC
@@ -159,11 +157,7 @@ class Load {
       fields.push_back(field("content-type", "application/json"));
       fields.push_back(field("accept", "application/json"));
     }
-    nghttp2_data_provider body = {};
-    body.source.ptr = request;
-    body.read_callback = read_body;
-    nghttp2_submit_request(session, nullptr, fields.data(), fields.size(),
-                           request->body.empty() ? nullptr : &body, request);
+    submit(session, fields, *request);
   }
 
   void fill(Request& request, std::uint64_t number) const {
@@ -193,25 +187,10 @@ class Load {
     }
   }
 
-  static Request& of(nghttp2_session* session, std::int32_t id) {
-    return *static_cast<Request*>(nghttp2_session_get_stream_user_data(session, id));
-  }
-  static ssize_t read_body(nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
-                           std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
-                           void* /*user*/) {
-    Request& request = *static_cast<Request*>(source->ptr);
-    const std::size_t count = std::min(size, request.body.size() - request.sent);
-    std::memcpy(buffer, request.body.data() + request.sent, count);
-    request.sent += count;
-    if (request.sent == request.body.size()) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF;
-    }
-    return static_cast<ssize_t>(count);
-  }
   static int on_header(nghttp2_session* session, const nghttp2_frame* frame,
                        const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
                        std::size_t value_size, std::uint8_t /*flags*/, void* /*user*/) {
-    Request& request = of(session, frame->hd.stream_id);
+    Request& request = request_of<Request>(session, frame->hd.stream_id);
     if (view(name, name_size) == ":status") {
       request.status = view(value, value_size).substr(0, 2) == "20";
     } else if (view(name, name_size) == "grpc-status") {
@@ -223,12 +202,12 @@ class Load {
   }
   static int on_data(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
                      const std::uint8_t* /*bytes*/, std::size_t size, void* /*user*/) {
-    of(session, id).received += size;
+    request_of<Request>(session, id).received += size;
     return 0;
   }
   static int on_close(nghttp2_session* session, std::int32_t id, std::uint32_t code, void* user) {
     Load& load = *static_cast<Load*>(user);
-    const std::unique_ptr<Request> request(&of(session, id));
+    const std::unique_ptr<Request> request(&request_of<Request>(session, id));
     if (code != NGHTTP2_NO_ERROR || !request->status || (load.op_ == Op::kPut && !request->grpc)) {
       die("a request failed: " + request->path + ", code " + std::to_string(code) +
           request->message);

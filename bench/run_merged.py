@@ -74,12 +74,7 @@ class Bed:
 
     def stop(self):
         if self.proxy is not None:
-            self.proxy.terminate()
-            try:
-                self.proxy.wait(5)
-            except subprocess.TimeoutExpired:
-                self.proxy.kill()
-                self.proxy.wait()
+            products.end_process(self.proxy, 5)
             self.log.close()
             self.proxy = None
 

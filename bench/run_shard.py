@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import ssl
 import statistics
 import subprocess
@@ -70,12 +69,7 @@ class Server:
 
     def __exit__(self, *_):
         if self.process is not None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(40)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            products.end_process(self.process, 40)
             self.log.close()
             self.process = None
 

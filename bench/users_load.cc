@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,11 +40,10 @@ struct User {
   std::uint64_t due = 0;  ///< [ns]
 };
 
-struct Request {
+struct Request : Submission {
   Kind kind = kGet;
   std::uint64_t due = 0;  ///< [ns]
-  std::string path, body, line;
-  std::size_t sent = 0;
+  std::string line;
   int status = 0;
   bool over = false;  ///< it has been counted
 };
@@ -168,13 +166,7 @@ class Load {
                                               field(":path", request->path),
                                               field("accept", "application/json"),
                                               field("content-type", "application/json")};
-    nghttp2_data_provider body = {};
-    body.source.ptr = request;
-    body.read_callback = read_body;
-    if (nghttp2_submit_request(link.session(), nullptr, fields.data(), fields.size(),
-                               request->body.empty() ? nullptr : &body, request) < 0) {
-      die("cannot submit a request");
-    }
+    submit(link.session(), fields, *request);
   }
 
   void fill(Request& request, const User& user) const {
@@ -237,26 +229,11 @@ class Load {
     }
   }
 
-  static Request& of(nghttp2_session* session, std::int32_t id) {
-    return *static_cast<Request*>(nghttp2_session_get_stream_user_data(session, id));
-  }
-  static ssize_t read_body(nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
-                           std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
-                           void* /*user*/) {
-    Request& request = *static_cast<Request*>(source->ptr);
-    const std::size_t count = std::min(size, request.body.size() - request.sent);
-    std::memcpy(buffer, request.body.data() + request.sent, count);
-    request.sent += count;
-    if (request.sent == request.body.size()) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF;
-    }
-    return static_cast<ssize_t>(count);
-  }
   static int on_header(nghttp2_session* session, const nghttp2_frame* frame,
                        const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
                        std::size_t value_size, std::uint8_t /*flags*/, void* /*user*/) {
     if (view(name, name_size) == ":status") {
-      of(session, frame->hd.stream_id).status =
+      request_of<Request>(session, frame->hd.stream_id).status =
           std::atoi(std::string(view(value, value_size)).c_str());
     }
     return 0;
@@ -264,7 +241,7 @@ class Load {
   static int on_data(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
                      const std::uint8_t* bytes, std::size_t size, void* user) {
     Load& load = *static_cast<Load*>(user);
-    Request& request = of(session, id);
+    Request& request = request_of<Request>(session, id);
     if (request.kind == kWatch && request.status == 200) {
       load.count(request);
       if (load.rate_ != 0) {
@@ -290,7 +267,7 @@ class Load {
   static int on_close(nghttp2_session* session, std::int32_t id, std::uint32_t /*code*/,
                       void* user) {
     Load& load = *static_cast<Load*>(user);
-    const std::unique_ptr<Request> request(&of(session, id));
+    const std::unique_ptr<Request> request(&request_of<Request>(session, id));
     if (request->kind == kFollow) {
       die("a watch of --follow ended: " + std::to_string(request->status) + " " + request->line);
     }

@@ -1,13 +1,16 @@
 // Listener and Upstream against each other over real sockets, in every protocol.
 #include <gtest/gtest.h>
 #include <openssl/err.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <string>
 
 #include "net/testing/support.h"
+#include "net/transport.h"
 
 namespace kintsugi::net {
 namespace {
@@ -93,6 +96,42 @@ TEST_P(Exchange, WhenTheClientStopsReading_TheServerStopsProducing) {
   EXPECT_LE(client.received, 2U << 20);
   client.stream->detach();
   ASSERT_TRUE(pair.until([&] { return pair.server.open == 0; }));
+}
+
+TEST_P(Exchange, WhenMuchGoesBothWays_PERF101_SocketsAreWrittenInTheFlushOnly) {
+  Pair pair(GetParam());
+  Client big, echo, small, given_up;
+  big.keep = echo.keep = given_up.keep = false;
+  pair.send(big, make_request("GET", "/big/2000000"));
+  pair.send(given_up, make_request("GET", "/big/500000000"));
+  pair.send(echo, make_request("POST", "/echo", false), UpstreamClass::kWrite);
+  const std::string chunk(60'000, 'y');
+  std::size_t left = 20;
+  echo.on_room = [&] {
+    while (left > 0 && echo.stream != nullptr && echo.stream->unsent_bytes() <= 64 * 1024) {
+      echo.stream->send_data(chunk, --left == 0);
+    }
+  };
+  echo.on_room();
+  ASSERT_TRUE(pair.until([&] { return big.closed && echo.closed && given_up.received > 0; }));
+  EXPECT_EQ(echo.received, 20 * chunk.size());
+  pair.send(small, make_request("GET", "/small"));
+  given_up.stream->detach();
+  ASSERT_TRUE(pair.until([&] { return small.closed && pair.server.open == 0; }));
+  const Loop::Stats stats = pair.loop.stats();
+  EXPECT_GT(stats.writes, 20U);
+  EXPECT_EQ(stats.writes_outside_flush, 0U);
+}
+
+TEST(ExchangeWrites, WhenOneWritesByItself_PERF101_ItIsCounted) {
+  Loop loop("test");
+  std::array<int, 2> fds{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds.data()), 0);
+  Transport ours(loop.scratch(), fds[0]), peers(loop.scratch(), fds[1]);
+  ours.put("x");
+  EXPECT_EQ(ours.send(), Transport::Result::kOk);
+  EXPECT_EQ(loop.stats().writes, 1U);
+  EXPECT_EQ(loop.stats().writes_outside_flush, 1U);
 }
 
 TEST_P(Exchange, WhenABigBodyIsEchoed_ArrivesWholeWithBoundedQueues) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -79,6 +81,10 @@ struct Loop::Impl {
   TimePoint start = Clock::now();
   TimePoint now = start;
   bool asleep = false;  // `now` is of before the wait
+  // PERF-104: the clock is read where one part of a turn ends and another one has something to do.
+  std::optional<Part> part;
+  TimePoint part_began;
+  std::array<Duration, kParts> spent{};
   IoScratch scratch;
   Stats stats;
 
@@ -148,16 +154,59 @@ struct Loop::Impl {
 
   /// Lets Asio run one of its handlers, and wait for one or for a descriptor when nothing else is
   /// to be done.
-  void run_asio() {
+  /// @returns a handler has run since now()
+  bool run_asio() {
+    bool ran = false;
     if (!must_not_sleep()) {
       busy = 0;
       arm_deadline();
       asleep = true;
       guarded("handler", [this] { context.run_one(); });
+      ran = !asleep;
     } else if (++busy == kBusyTurns) {
       busy = 0;
-      guarded("handler", [this] { context.poll_one(); });
+      guarded("handler", [this, &ran] { ran = context.poll_one() != 0; });
     }
+    return ran;
+  }
+
+  void begin(Part next) noexcept {
+    if (part) {
+      end_part(Clock::now());
+    }
+    part = next;
+  }
+
+  void end_part(TimePoint at) noexcept {
+    spent[static_cast<std::size_t>(*part)] += at - part_began;
+    part_began = at;
+  }
+
+  void end_turn() noexcept {
+    const TimePoint end = Clock::now();
+    if (!part) {
+      part = Part::kHandler;
+    }
+    end_part(end);
+    const Duration took = end - now;
+    const auto us = static_cast<std::uint64_t>(took / std::chrono::microseconds(1));
+    ++stats.turns_below[std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(us)),
+                                              Stats::kTurnClasses - 1)];
+    const bool longest = us > stats.longest_turn_us;
+    if (took > kSlowTurn || longest) {
+      const auto largest =
+          static_cast<std::size_t>(std::max_element(spent.begin(), spent.end()) - spent.begin());
+      if (took > kSlowTurn) {
+        ++stats.slow_turns;
+        ++stats.slow_turns_by[largest];
+      }
+      if (longest) {
+        stats.longest_turn_us = us;
+        stats.longest_part = static_cast<Part>(largest);
+      }
+    }
+    spent.fill({});
+    now = end;
   }
 
   int collect(std::array<epoll_event, kMaxEvents>& events) {
@@ -182,6 +231,7 @@ struct Loop::Impl {
       have_posts.store(false, std::memory_order_relaxed);
       posts_now.swap(posts);
     }
+    begin(Part::kPosts);
     stats.posts += posts_now.size();
     for (auto& function : posts_now) {
       guarded("posted function", function);
@@ -196,6 +246,7 @@ struct Loop::Impl {
     if (count == 0) {
       return;
     }
+    scratch.flushing = true;
     for (std::size_t i = 0; i < count; ++i) {
       Flushable* item = dirty[i];
       if (item != nullptr) {
@@ -204,6 +255,7 @@ struct Loop::Impl {
         item->flush();
       }
     }
+    scratch.flushing = false;
     dirty.erase(dirty.begin(), dirty.begin() + static_cast<std::ptrdiff_t>(count));
     for (std::size_t i = 0; i < dirty.size(); ++i) {
       if (dirty[i] != nullptr) {
@@ -213,6 +265,9 @@ struct Loop::Impl {
   }
 
   void run_deferred() {
+    if (!deferred.empty()) {
+      begin(Part::kDeferred);
+    }
     deferred_now.swap(deferred);
     for (auto& function : deferred_now) {
       guarded("deferred function", function);
@@ -223,11 +278,17 @@ struct Loop::Impl {
 
   void turn() {
     std::array<epoll_event, kMaxEvents> events;
-    run_asio();
+    part.reset();
+    if (run_asio()) {
+      part = Part::kHandler;
+    }
     const int count = collect(events);
     again_now.swap(again);  // what is asked for from here on belongs to the next turn
-    time();                 // the end of the last turn, unless this one has slept
+    part_began = time();    // the end of the last turn, unless this one has slept
     ++stats.turns;
+    if (count > 0 || !again_now.empty()) {
+      begin(Part::kReading);
+    }
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       dispatch(event.data.u64, event.events);
@@ -238,18 +299,18 @@ struct Loop::Impl {
     }
     again_now.clear();
     run_posts();
-    wheel.advance(tick_of(now));
+    const std::uint64_t tick = tick_of(now);
+    if (wheel.not_before() <= tick) {
+      begin(Part::kTimers);
+    }
+    wheel.advance(tick);
+    if (!dirty.empty()) {
+      begin(Part::kWriting);
+    }
     flush_pass();
     flush_pass();
     run_deferred();
-    const TimePoint end = Clock::now();
-    const Duration spent = end - now;
-    if (spent > kSlowTurn) {
-      ++stats.slow_turns;
-    }
-    const auto spent_us = static_cast<std::uint64_t>(spent / std::chrono::microseconds(1));
-    stats.longest_turn_us = std::max(stats.longest_turn_us, spent_us);
-    now = end;
+    end_turn();
   }
 };
 
@@ -379,7 +440,15 @@ IoScratch& Loop::scratch() noexcept { return impl_->scratch; }
 Loop::Stats Loop::stats() const noexcept {
   Stats result = impl_->stats;
   result.timers = impl_->wheel.size();
+  result.writes = impl_->scratch.writes;
+  result.writes_outside_flush = impl_->scratch.writes_outside_flush;
   return result;
+}
+
+std::string_view Loop::part_name(Part part) noexcept {
+  static constexpr std::array<std::string_view, kParts> kNames = {"handler", "reading", "posts",
+                                                                  "timers",  "writing", "deferred"};
+  return kNames[static_cast<std::size_t>(part)];
 }
 
 }  // namespace kintsugi::net

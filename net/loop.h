@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/time.h"
@@ -102,11 +105,25 @@ class Loop {
   /// callback.
   [[nodiscard]] IoScratch& scratch() noexcept;
 
-  /// Counters for /debug/loops: turns, longest turn, posts, timers armed.
+  /// What a turn spends its time with, in this order. kHandler: Asio's, from the first look at
+  /// now() on.
+  enum class Part : std::uint8_t { kHandler, kReading, kPosts, kTimers, kWriting, kDeferred };
+  static constexpr std::size_t kParts = 6;
+  [[nodiscard]] static std::string_view part_name(Part part) noexcept;
+
+  /// Counters for /debug/loops (PERF-101, PERF-104).
   struct Stats {
+    static constexpr std::size_t kTurnClasses = 20;
     std::uint64_t turns = 0;
-    std::uint64_t slow_turns = 0;  ///< over 10 ms
+    /// Turns of less than 2^i µs and no less than half of that; the last: all that took longer.
+    std::array<std::uint64_t, kTurnClasses> turns_below{};
+    std::uint64_t slow_turns = 0;                       ///< over 10 ms
+    std::array<std::uint64_t, kParts> slow_turns_by{};  ///< the same by their largest part
     std::uint64_t longest_turn_us = 0;
+    Part longest_part = Part::kHandler;  ///< the largest of the longest turn
+    std::uint64_t writes = 0;            ///< send(2) of connections
+    /// Of these, outside of the flush pass; without the last words of connections that end.
+    std::uint64_t writes_outside_flush = 0;
     std::uint64_t posts = 0;
     std::size_t timers = 0;
     std::size_t descriptors = 0;

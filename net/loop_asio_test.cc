@@ -180,5 +180,16 @@ TEST(LoopAsio, WhenTheLoopDiesUnderACoroutineOfAsio_ItsFrameMayStillUseTheLoop) 
   EXPECT_EQ(armed, 1);
 }
 
+TEST(LoopAsio, WhenAHandlerIsSlow_PERF104_TheTurnIsCountedAsIts) {
+  Loop loop("test");
+  asio::post(loop.context(), [&] {
+    const TimePoint begin = loop.now();
+    while (Clock::now() - begin < milliseconds(40)) {
+    }
+  });
+  const auto handler = static_cast<std::size_t>(Loop::Part::kHandler);
+  EXPECT_TRUE(run_until(loop, [&] { return loop.stats().slow_turns_by[handler] == 1; }));
+}
+
 }  // namespace
 }  // namespace kintsugi::net

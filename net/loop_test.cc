@@ -7,9 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "net/testing/support.h"
@@ -119,20 +124,6 @@ TEST(Loop, WhenItemsAreDirty_PERF102_FlushesOnceInOrderThenDefers) {
   EXPECT_EQ(log, "-bac!");
 }
 
-TEST(Loop, WhenAnItemIsUnmarkedDuringTheFlush_ItIsSkipped) {
-  Loop loop("test");
-  std::string log;
-  Item a(log, 'a'), b(log, 'b');
-  a.then = [&] { loop.unmark_dirty(b); };
-  loop.post([&] {
-    loop.mark_dirty(a);
-    loop.mark_dirty(b);
-    loop.defer([&] { loop.stop(); });
-  });
-  loop.run();
-  EXPECT_EQ(log, "a");
-}
-
 struct Reader final : FdHandler {
   Reader(Loop& the_loop, int the_fd) : loop(the_loop), fd(the_fd) {}
   void on_ready(bool readable, bool /*writable*/) noexcept override {
@@ -169,6 +160,75 @@ struct SocketPair {
   }
   std::array<int, 2> fds{};
 };
+
+/// Turns that took `time` or longer, by the histogram.
+std::uint64_t turns_from(const Loop::Stats& stats, std::chrono::microseconds time) {
+  std::uint64_t turns = 0;
+  for (std::size_t i = std::bit_width(static_cast<std::uint64_t>(time.count()));
+       i < stats.turns_below.size(); ++i) {
+    turns += stats.turns_below[i];
+  }
+  return turns;
+}
+
+void spin() {
+  const TimePoint begin = Clock::now();
+  while (Clock::now() - begin < milliseconds(40)) {
+  }
+}
+
+TEST(Loop, WhenTurnsAreSlow_PERF104_TheyAreCountedByTheirLargestPart) {
+  using Part = Loop::Part;
+  Loop loop("test");
+  const SocketPair pair;
+  Reader reader(loop, pair.fds[0]);
+  reader.on_read = spin;
+  std::string log;
+  Item item(log, 'a');
+  item.then = spin;
+  const auto slow_by = [&](Part part) {
+    return loop.stats().slow_turns_by[static_cast<std::size_t>(part)];
+  };
+  loop.watch(pair.fds[0], reader);
+  EXPECT_EQ(loop.stats().slow_turns, 0U);
+  // Each in a turn of its own, which has something small of the other parts.
+  const std::vector<std::pair<Part, std::function<void()>>> causes = {
+      {Part::kReading, [&] { EXPECT_EQ(::send(pair.fds[1], "x", 1, 0), 1); }},
+      {Part::kPosts, [&] { loop.post(spin); }},
+      {Part::kTimers, [&] { loop.after(milliseconds(1), spin); }},
+      {Part::kWriting, [&] { loop.mark_dirty(item); }},
+      {Part::kDeferred, [&] { loop.defer(spin); }}};
+  for (const auto& [part, cause] : causes) {
+    loop.post(cause);
+    EXPECT_TRUE(run_until(loop, [&, which = part] { return slow_by(which) > 0; }))
+        << Loop::part_name(part);
+  }
+  const Loop::Stats stats = loop.stats();
+  const auto sum = [](const auto& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  };
+  EXPECT_EQ(sum(stats.slow_turns_by), stats.slow_turns);
+  EXPECT_EQ(sum(stats.turns_below), stats.turns);
+  EXPECT_GE(turns_from(stats, std::chrono::microseconds(1 << 15)), causes.size());
+  EXPECT_LE(turns_from(stats, std::chrono::microseconds(1 << 14)), stats.slow_turns);
+  EXPECT_GT(stats.turns, stats.slow_turns);
+  EXPECT_GE(stats.longest_turn_us, 40'000U);
+  loop.forget(pair.fds[0]);
+}
+
+TEST(Loop, WhenAnItemIsUnmarkedDuringTheFlush_ItIsSkipped) {
+  Loop loop("test");
+  std::string log;
+  Item a(log, 'a'), b(log, 'b');
+  a.then = [&] { loop.unmark_dirty(b); };
+  loop.post([&] {
+    loop.mark_dirty(a);
+    loop.mark_dirty(b);
+    loop.defer([&] { loop.stop(); });
+  });
+  loop.run();
+  EXPECT_EQ(log, "a");
+}
 
 TEST(Loop, WhenMoreIsThereThanOneReadTakes_PERF103_NothingIsLostWithoutNewEdges) {
   Loop loop("test");

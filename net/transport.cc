@@ -260,6 +260,15 @@ void Transport::begin_send() noexcept {
 }
 
 Transport::Result Transport::send() noexcept {
+  const std::uint64_t before = scratch_.writes;
+  const Result result = send_now();
+  if (!scratch_.flushing) {
+    scratch_.writes_outside_flush += scratch_.writes - before;
+  }
+  return result;
+}
+
+Transport::Result Transport::send_now() noexcept {
   if (blocked_) {
     (void)hold();
     return Result::kBlocked;
@@ -272,6 +281,7 @@ Transport::Result Transport::send() noexcept {
   std::string_view rest = from_held ? std::string_view(held_)
                                     : std::string_view(scratch_.out.data(), scratch_.out_size);
   while (!rest.empty()) {
+    ++scratch_.writes;
     const ssize_t count = ::send(fd_, rest.data(), rest.size(), MSG_NOSIGNAL);
     if (count >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(count));
@@ -331,7 +341,7 @@ void Transport::finish() noexcept {
     forget_tls_errors();
   }
   (void)hold();
-  (void)send();
+  (void)send_now();
   if (held_.empty()) {
     ::shutdown(fd_, SHUT_WR);
   }

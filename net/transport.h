@@ -64,7 +64,8 @@ class Transport {
   }
   /// Opens the write phase: what was held back goes first.
   void begin_send() noexcept;
-  /// One send(2) of what is queued. kBlocked: the rest is kept, wait for writable().
+  /// One send(2) of what is queued, in the flush pass only (PERF-101). kBlocked: the rest is kept,
+  /// wait for writable().
   [[nodiscard]] Result send() noexcept;
   /// Keeps queued output until the next write phase. To be called at the end of a read callback.
   /// True: there is some.
@@ -101,6 +102,7 @@ class Transport {
   [[nodiscard]] Result refuse(const char* why);
   [[nodiscard]] Result fault(int ssl_result) noexcept;
   void queue(const char* bytes, std::size_t size) noexcept;
+  [[nodiscard]] Result send_now() noexcept;
 
   IoScratch& scratch_;
   int fd_;

@@ -246,7 +246,7 @@ func sameEverywhere(t *testing.T, shard *ownShard, direct, proxied kubernetes.In
 			if err != nil {
 				return err
 			}
-			return difference(before, versions)
+			return Difference(before, versions)
 		})
 	}
 	through("the proxy's list equals the shard's")
@@ -258,7 +258,7 @@ func sameEverywhere(t *testing.T, shard *ownShard, direct, proxied kubernetes.In
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := difference(before, after); err != nil {
+	if err := Difference(before, after); err != nil {
 		t.Errorf("after an orderly restart: %v", err)
 	}
 	through("the proxy's list after an orderly restart")

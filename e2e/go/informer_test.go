@@ -193,26 +193,8 @@ func (o *observer) equals(t *testing.T, client kubernetes.Interface, deadline ti
 		if err != nil {
 			return err
 		}
-		return difference(want, o.contents())
+		return Difference(want, o.contents())
 	})
-}
-
-func difference(want, got map[string]string) error {
-	var lines []string
-	for name, version := range want {
-		if got[name] != version {
-			lines = append(lines, fmt.Sprintf("%s is %q, not %q", name, got[name], version))
-		}
-	}
-	for name, version := range got {
-		if _, known := want[name]; !known {
-			lines = append(lines, fmt.Sprintf("%s (%s) is a phantom", name, version))
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d of %d differ: %s", len(lines), len(want), strings.Join(lines[:min(5, len(lines))], "; "))
 }
 
 func TestInformersSyncWithWatchList(t *testing.T) {
@@ -246,7 +228,7 @@ func TestInformersSyncWithWatchList(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := difference(versions, o.contents()); err != nil {
+			if err := Difference(versions, o.contents()); err != nil {
 				t.Fatalf("right after the sync: %v", err)
 			}
 			followsWrites(t, o, client)
@@ -437,7 +419,7 @@ func reflected(acknowledged map[string]entry, items []corev1.ConfigMap) error {
 			got[item.Name] = item.ResourceVersion + " " + item.Data["sum"]
 		}
 	}
-	if err := difference(want, got); err != nil {
+	if err := Difference(want, got); err != nil {
 		return fmt.Errorf("acknowledged against listed: %w", err)
 	}
 	return nil

@@ -104,7 +104,7 @@ func equalToUnion(t *testing.T, observers []*observer, clients []kubernetes.Inte
 			if err != nil {
 				return err
 			}
-			return difference(want, o.contents())
+			return Difference(want, o.contents())
 		})
 		if err := o.faults.err(); err != nil {
 			t.Error(err)

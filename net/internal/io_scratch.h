@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace kintsugi::net {
 
@@ -17,6 +18,8 @@ struct IoScratch {
   std::array<char, kWrite> unsent;  ///< plain text that is about to be sent
   std::array<char, kWrite + 24 * 1024> out;  ///< what send(2) takes: records with their overhead
   std::size_t out_size = 0;                  ///< 0 between callbacks
+  bool flushing = false;                     ///< this is the flush pass
+  std::uint64_t writes = 0, writes_outside_flush = 0;  ///< see Loop::Stats
 };
 
 }  // namespace kintsugi::net

@@ -86,6 +86,33 @@ Json routes_json(const topology::Feed& feed, const ExplainSources& sources) {
                        {"routes", route_forms(feed.index(), sources)}});
 }
 
+/// How long the turns of a loop took, and what the slow ones spent their time with (PERF-104).
+Json turns_json(const net::Loop::Stats& stats) {
+  using Loop = net::Loop;
+  Json classes = Json::array();
+  for (std::size_t i = 0; i < stats.turns_below.size(); ++i) {
+    if (stats.turns_below[i] != 0) {
+      Json one = Json::object({{"turns", stats.turns_below[i]}});
+      if (i + 1 < stats.turns_below.size()) {
+        one["belowMicroseconds"] = std::uint64_t{1} << i;
+      }
+      classes.push_back(std::move(one));
+    }
+  }
+  Json slow = Json::object({});
+  for (std::size_t i = 0; i < stats.slow_turns_by.size(); ++i) {
+    if (stats.slow_turns_by[i] != 0) {
+      slow[std::string(Loop::part_name(static_cast<Loop::Part>(i)))] = stats.slow_turns_by[i];
+    }
+  }
+  return Json::object(
+      {{"histogram", std::move(classes)},
+       {"slowBy", std::move(slow)},
+       {"longest",
+        Json::object({{"microseconds", stats.longest_turn_us},
+                      {"largestPart", std::string(Loop::part_name(stats.longest_part))}})}});
+}
+
 Json loops_json(const std::vector<LoopReport>& loops) {
   Json list = Json::array();
   for (const LoopReport& loop : loops) {
@@ -93,7 +120,9 @@ Json loops_json(const std::vector<LoopReport>& loops) {
         Json::object({{"name", loop.name},
                       {"turns", loop.loop.turns},
                       {"slowTurns", loop.loop.slow_turns},
-                      {"longestTurnMicroseconds", loop.loop.longest_turn_us},
+                      {"turnTimes", turns_json(loop.loop)},
+                      {"writes", loop.loop.writes},
+                      {"writesOutsideFlush", loop.loop.writes_outside_flush},
                       {"timers", static_cast<std::int64_t>(loop.loop.timers)},
                       {"connections", static_cast<std::int64_t>(loop.listener.connections)},
                       {"streams", static_cast<std::int64_t>(loop.listener.streams)},

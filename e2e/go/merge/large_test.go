@@ -99,9 +99,6 @@ func readAll(t *testing.T, c *Client, path string, rate int) (objects int, end [
 func TestT22_lists_of_100_000_objects_of_2_KiB(t *testing.T) {
 	begin(t)
 	plainOnly(t)
-	if testing.Short() {
-		t.Skip("200 MB three times")
-	}
 	const each = 33_334
 	r := NewRig(t, Set("aggregation.list.deadline_ms", 55_000), Set("aggregation.list.first_byte_ms", 10_000))
 	for _, f := range r.Shards {

@@ -2,10 +2,9 @@ package merge
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
-	"slices"
-	"strings"
+
+	"kintsugi.dev/e2e"
 )
 
 // Model says which version of which object somebody holds: marker/namespace/name -> resourceVersion.
@@ -89,22 +88,7 @@ func (m Model) Apply(events []Event) Model {
 
 // Equal is nil if both are the same, else what differs.
 func (m Model) Equal(want Model) error {
-	var lines []string
-	for key, version := range want {
-		if m[key] != version {
-			lines = append(lines, fmt.Sprintf("%s is %q, not %q", key, m[key], version))
-		}
-	}
-	for key, version := range m {
-		if _, known := want[key]; !known {
-			lines = append(lines, fmt.Sprintf("%s (%s) is a phantom", key, version))
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	slices.Sort(lines)
-	return fmt.Errorf("%d of %d differ: %s", len(lines), len(want), strings.Join(lines[:min(5, len(lines))], "; "))
+	return e2e.Difference(want, m)
 }
 
 // Union of what shards hold.

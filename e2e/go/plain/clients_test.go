@@ -145,7 +145,7 @@ func testClients(p *place) {
 					}
 					got, err := now()
 					if err == nil {
-						err = difference(want, got)
+						err = e2e.Difference(want, got)
 					}
 					return err
 				})

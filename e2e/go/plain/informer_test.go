@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,24 +122,6 @@ func (r *rig) union(t *testing.T, ns string) (map[string]string, error) {
 	return all, nil
 }
 
-func difference(want, got map[string]string) error {
-	var lines []string
-	for key, version := range want {
-		if got[key] != version {
-			lines = append(lines, fmt.Sprintf("%s is %q, not %q", key, got[key], version))
-		}
-	}
-	for key, version := range got {
-		if _, known := want[key]; !known {
-			lines = append(lines, fmt.Sprintf("%s (%s) is a phantom", key, version))
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d of %d differ: %s", len(lines), len(want), strings.Join(lines[:min(5, len(lines))], "; "))
-}
-
 func (r *rig) converges(t *testing.T, ns string, observers []*reflected, deadline time.Duration) {
 	t.Helper()
 	for _, o := range observers {
@@ -149,7 +130,7 @@ func (r *rig) converges(t *testing.T, ns string, observers []*reflected, deadlin
 			if err != nil {
 				return err
 			}
-			return difference(want, o.contents())
+			return e2e.Difference(want, o.contents())
 		})
 		o.mutex.Lock()
 		t.Logf("%s: %d objects, %d lists, %d watch-lists", o.name, len(o.store.List()), o.lists, o.watchLists)

@@ -504,9 +504,6 @@ func newWorkspace(t *testing.T, i *e2e.Installation, name string) *rest.Config {
 
 // AM-334: policies, their faults and what they say to requests, against kube-apiserver.
 func TestAdmissionPolicies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a kube-apiserver")
-	}
 	reference := newSide(t, "kube-apiserver", oneKube(t).config(""))
 	installation := e2e.StartInstallation(t)
 	ours := newSide(t, "kintsugi", newWorkspace(t, installation, "policies"))
