@@ -190,12 +190,15 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
     serving::RequestLimiter& limits = forward_.process_limits->requests();
     const bool is_watch = request.target.is_watch;
     const TimePoint now = params_.loop.now();
+    const auto payer = [&] { return payer_of(stream.peer(), request.head.headers).name; };
     Expected<void> room;
     if (!route.cluster.empty() && route.cluster != "*") {
-      room = limits.charge(pass, serving::LimitOf::kCluster, route.cluster, is_watch, now);
+      room = limits.charge_shared(pass, serving::LimitOf::kCluster, route.cluster, is_watch, now,
+                                  payer);
     }
     if (room && route.shard != nullptr) {
-      room = limits.charge(pass, serving::LimitOf::kShard, route.shard->spec.name, is_watch, now);
+      room = limits.charge_shared(pass, serving::LimitOf::kShard, route.shard->spec.name, is_watch,
+                                  now, payer);
     }
     if (!room) {
       pass.take_back();
