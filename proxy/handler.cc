@@ -90,6 +90,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   led_facts_.clusters = true;
   forward_.set_limits(params_.limits);
   merge_.lists.memory = forward_.memory;
+  merge_.asking.seats_of = [this](const std::string& shard) -> serving::FairSeats& {
+    return forward_.seats_of(shard);
+  };
   merge_.watches.find_deliveries = params_.find_deliveries;
   merge_.watches.homes = params_.homes;
   merge_.watches.rolled_back = params_.rolled_back;
