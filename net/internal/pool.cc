@@ -360,7 +360,7 @@ void Pool::dig(Dial& dial, int fd) {
   const std::string target =
       (ipv6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
   dial.tunnel = std::make_unique<Tunnel>(
-      loop_, fd, target, proxy != nullptr ? proxy->authorization : std::string(),
+      loop_, fd, target, proxy != nullptr ? proxy->authorization : Secret(),
       params().connect_timeout, [this, &dial](Expected<int> through) {
         dial.by_proxy = false;
         on_connected(dial, std::move(through));
