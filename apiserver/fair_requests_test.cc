@@ -203,6 +203,38 @@ TEST_F(FairRequests, FP139_AWatchCountsUntilItEnds) {
   EXPECT_EQ(next.status(), 200);
 }
 
+TEST_F(FairRequests, SE089_OneUserLeavesAnEighthOfAClusterAndOfTheShardToOthers) {
+  const std::string target = std::string(kMaps) + "?watch=1";
+  for (const bool of_shard : {false, true}) {
+    const serving::LimitRule rule{.watches = 16};
+    bound({}, of_shard ? serving::RequestLimits{.shard = rule}
+                       : serving::RequestLimits{.cluster = rule});
+    std::deque<Exchange> watches;
+    for (int i = 0; i < 14; ++i) {
+      watches.push_back(server.send("GET", target));
+      ASSERT_EQ(watches.back().status(), 200) << i;
+    }
+    Exchange refused = server.send("GET", target);
+    EXPECT_EQ(refused.status(), 429);
+    EXPECT_NE(refused.json()
+                  .text({"message"})
+                  .find(of_shard ? "limits.shard.watches" : "limits.cluster.watches"),
+              std::string_view::npos);
+    const auto other = [&] {
+      return server.send("GET", target, std::string_view(), {{"x-user", "other"}});
+    };
+    watches.push_back(other());
+    EXPECT_EQ(watches.back().status(), 200);
+    watches.push_back(other());
+    EXPECT_EQ(watches.back().status(), 200);
+    EXPECT_EQ(other().status(), 429) << "no more than there are";
+    for (Exchange& watch : watches) {
+      watch.close();
+    }
+    server.settle();
+  }
+}
+
 TEST_F(FairRequests, SE_T031_WhateverIsVariedOneUserHasSixOfTheQueues) {
   bound({.seats = 64, .queues = 128, .hand = 6, .queue_length = 50});
   server.hold_decisions();

@@ -179,7 +179,7 @@ void AuditWebhook::Sender::post_batch() {
   request.timeout = params_.timeout;
   request.headers.add("content-type", "application/json");
   if (!params_.authorization.empty()) {
-    request.headers.add("authorization", params_.authorization);
+    request.headers.add("authorization", params_.authorization.view());
   }
   request.body = kListBegin;
   for (std::size_t i = 0; i < on_their_way_; ++i) {

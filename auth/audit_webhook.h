@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/secret.h"
 #include "base/time.h"
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -17,7 +18,7 @@ namespace kintsugi::auth {
 /// Where events are posted (SE-168), and how: Kubernetes' webhook backend in mode `batch`.
 struct AuditWebhookParams {
   net::UpstreamParams server;  ///< the operator's; its path is the target
-  std::string authorization;   ///< value of the header; "": none
+  Secret authorization;        ///< value of the header; "": none
   std::size_t batch_events = 400;
   Duration batch_wait = seconds(1);
   std::size_t queue_events = 10'000;  ///< that wait, with those on their way

@@ -82,7 +82,7 @@ class AuditWebhookTest : public ::testing::Test {
  protected:
   AuditWebhookTest() : collector(loop) {
     params.server.url = {"http", "127.0.0.1", collector.listener->port(), "/hook"};
-    params.authorization = "Bearer t0ken";
+    params.authorization = Secret::copy_of("Bearer t0ken");
     params.batch_wait = milliseconds(20);
     params.first_pause = milliseconds(5);
     params.last_pause = milliseconds(20);

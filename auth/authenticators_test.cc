@@ -410,7 +410,7 @@ TEST(Jwt, WhenKeysComeInAnyFormOfPem_SE203_TheyAreReadOrRefusedAsAWhole) {
 
   const net::KeyPair ca = *net::make_ca("issuer");
   EXPECT_EQ((*JwtKey::parse_pem(ca.certificate_pem)).front()->key_id(),
-            (*JwtKey::parse_pem(ca.key_pem)).front()->key_id());
+            (*JwtKey::parse_pem(ca.key_pem.view())).front()->key_id());
 
   EVP_PKEY* const rsa = EVP_RSA_gen(2048);
   const std::string traditional = pem_of([&](BIO* bio) {

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "base/secret.h"
 #include "base/strings.h"
 
 namespace kintsugi::auth {
+
+Bearer::~Bearer() { wipe(text_); }
 
 const Jwt* Bearer::jwt() const {
   if (!std::exchange(read_, true)) {

@@ -18,6 +18,7 @@ class Bearer {
   explicit Bearer(std::string_view text) : text_(text) {}
   Bearer(const Bearer&) = delete;
   Bearer& operator=(const Bearer&) = delete;
+  ~Bearer();  ///< overwrites the text
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
   /// What it says, nothing verified; null: it is no JSON Web Token. Lives as long as this.
   [[nodiscard]] const Jwt* jwt() const;
@@ -25,7 +26,7 @@ class Bearer {
   [[nodiscard]] std::string_view claim(std::initializer_list<std::string_view> path) const;
 
  private:
-  const std::string text_;
+  std::string text_;
   mutable bool read_ = false;
   mutable std::optional<Jwt> jwt_;
 };

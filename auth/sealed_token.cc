@@ -14,14 +14,19 @@ namespace {
 constexpr char kVersion = 2;  // 1 was authenticated and readable
 constexpr std::size_t kHead = 2;
 
-SecretKey derived(const TokenKey& key) {
-  const auto bytes = hmac_sha256(key.secret, "kintsugi: tokens that are sealed");
-  return SecretKey(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+Secret derived(const Secret& secret) {
+  auto bytes = hmac_sha256(secret.view(), "kintsugi: tokens that are sealed");
+  Secret out = Secret::copy_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  wipe(bytes.data(), bytes.size());
+  return out;
 }
 
 std::string head_of(std::uint8_t id) { return {kVersion, static_cast<char>(id)}; }
 
 }  // namespace
+
+TokenKey::TokenKey(std::uint8_t number, Secret text)
+    : id(number), secret(std::move(text)), sealing(derived(secret)) {}
 
 std::string bound_to(std::initializer_list<std::string_view> parts) {
   std::string out;
@@ -33,7 +38,7 @@ std::string bound_to(std::initializer_list<std::string_view> parts) {
 
 std::string seal_token(std::string_view plain, std::string_view bound, const TokenKey& key) {
   std::string bytes = head_of(key.id);
-  gcm_seal(bytes, derived(key), bytes + std::string(bound), plain);
+  gcm_seal(bytes, key.sealing, bytes + std::string(bound), plain);
   return base64url_encode(bytes);
 }
 
@@ -54,7 +59,7 @@ tl::expected<std::string, TokenFault> open_token(std::string_view text, std::str
   std::string_view sealed = *bytes;
   sealed.remove_prefix(kHead);
   std::optional<std::string> plain =
-      gcm_open(derived(*key), head_of(id) + std::string(bound), sealed);
+      gcm_open(key->sealing, head_of(id) + std::string(bound), sealed);
   if (!plain) {
     return tl::unexpected(TokenFault::kForeign);
   }

@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 /// Tokens that clients bring back unchanged, say nothing to them, and are good where they were
 /// given out only: continue tokens of lists. Source: SE-166. Pure functions, any thread.
 namespace kintsugi::auth {
 
-/// A secret of any length; tokens are sealed with a key that is derived from it.
+/// A secret of any length; tokens are sealed with the key that is derived from it.
 struct TokenKey {
-  std::uint8_t id = 0;
-  std::string secret;
+  TokenKey(std::uint8_t number, Secret text);
+  std::uint8_t id;
+  Secret secret;
+  Secret sealing;  ///< derived from it
 };
 /// Tokens are sealed with the first, and open with each.
 using TokenKeys = std::vector<TokenKey>;

@@ -7,7 +7,8 @@
 namespace kintsugi::auth {
 namespace {
 
-const TokenKey kFirst{1, "a secret of sixteen bytes or more"}, kSecond{2, "another one of as many"};
+const TokenKey kFirst(1, Secret::copy_of("a secret of sixteen bytes or more"));
+const TokenKey kSecond(2, Secret::copy_of("another one of as many"));
 
 TEST(SealedToken, SE166_WhatIsSealed_OpensWhereItWasGivenOut) {
   for (const std::string& plain :
@@ -40,8 +41,9 @@ TEST(SealedToken, SE166_WhateverIsChanged_DoesNotOpen) {
   EXPECT_FALSE(open_token("", "here", {kFirst}));
   EXPECT_FALSE(open_token("!", "here", {kFirst}));
   EXPECT_EQ(open_token(token, "there", {kFirst}).error(), TokenFault::kForeign);
-  EXPECT_EQ(open_token(token, "here", {{1, "of the same number, not the same"}}).error(),
-            TokenFault::kForeign);
+  EXPECT_EQ(
+      open_token(token, "here", {{1, Secret::copy_of("of the same number, not the same")}}).error(),
+      TokenFault::kForeign);
 }
 
 TEST(SealedToken, SE166_WhenKeysRotate_OldTokensOpenUntilTheirKeyIsTakenOut) {

@@ -69,7 +69,7 @@ void TokenProofs::follow(const std::shared_ptr<Proof>& proof, const Bearer& toke
   const auto [found, added] = known_.try_emplace(std::move(key));
   Known& known = found->second;
   if (added) {
-    known.token = token.text();
+    known.token = Secret::copy_of(token.text());
     known.cluster = cluster;
     known.user = user;
     known.valid_until = expiry_of(token);
@@ -118,8 +118,9 @@ void TokenProofs::look() {
 void TokenProofs::ask(const std::string& key, Known& known) {
   known.asked = true;
   known.next = loop_.now() + pause();
-  const std::string token = known.token, cluster = known.cluster;  // the answer may end it
-  ask_(token, cluster,
+  const Secret token = known.token;  // the answer may end it
+  const std::string cluster = known.cluster;
+  ask_(token.view(), cluster,
        [this, weak = alive_.weak(), key,
         generation = generation_](const Expected<std::optional<UserInfo>>& result) {
          if (weak) {

@@ -15,6 +15,7 @@
 #include "auth/user.h"
 #include "base/alive.h"
 #include "base/error.h"
+#include "base/secret.h"
 #include "net/loop.h"
 
 namespace kintsugi::auth {
@@ -39,7 +40,7 @@ class TokenProofs {
   /// Judges a token as it was judged for the request. Answers once, at once or later.
   /// nullopt: no credential.
   using Done = std::function<void(Expected<std::optional<UserInfo>>)>;
-  using Ask = std::function<void(const std::string& token, const std::string& cluster, Done done)>;
+  using Ask = std::function<void(std::string_view token, const std::string& cluster, Done done)>;
 
   TokenProofs(net::Loop& loop, Ask ask, Limits limits, WallClock now = {});
   TokenProofs(net::Loop& loop, Ask ask) : TokenProofs(loop, std::move(ask), Limits()) {}
@@ -66,7 +67,8 @@ class TokenProofs {
 
  private:
   struct Known {
-    std::string token, cluster;
+    Secret token;
+    std::string cluster;
     UserInfo user;
     std::int64_t valid_until = INT64_MAX;
     std::uint64_t generation = 0;  ///< of the last answer

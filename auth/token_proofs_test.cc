@@ -37,12 +37,23 @@ class TokenProofsTest : public ::testing::Test {
   TokenProofs::Limits limits_;
   TokenProofs proofs_{
       loop_,
-      [this](const std::string& token, const std::string& cluster, TokenProofs::Done done) {
-        asked_.push_back(token + "@" + cluster);
+      [this](std::string_view token, const std::string& cluster, TokenProofs::Done done) {
+        asked_.push_back(std::string(token) + "@" + cluster);
         done(verdict_());
       },
       limits_, [this] { return now_; }};
 };
+
+TEST(Bearer, SE144_WhenItGoes_ItsTextIsOverwritten) {
+  alignas(Bearer) unsigned char place[sizeof(Bearer)];
+  const auto left = [&] {
+    return std::string_view(reinterpret_cast<const char*>(place), sizeof place);
+  };
+  auto* const token = new (place) Bearer("s3cret-token");  // short: in the string itself
+  EXPECT_NE(left().find("s3cret"), std::string_view::npos);
+  token->~Bearer();
+  EXPECT_EQ(left().find("s3cret"), std::string_view::npos);
+}
 
 TEST_F(TokenProofsTest, WhenAJwtRunsOut_SE045_ItsProofEnds) {
   const auto proof = run(jwt(kNow + 30));
@@ -110,7 +121,7 @@ TEST_F(TokenProofsTest, WhenItHasNotBeenToldForTooLong_SE046_TheProofEnds) {
   limits.patience = Duration{};
   TokenProofs impatient(
       loop_,
-      [](const std::string&, const std::string&, const TokenProofs::Done& done) {
+      [](std::string_view, const std::string&, const TokenProofs::Done& done) {
         done(fail(krm::unavailable("away", 1)));
       },
       limits, [this] { return now_; });

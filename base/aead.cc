@@ -63,31 +63,13 @@ bool fits(std::string_view text) noexcept {
   return text.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()) - kGcmTag;
 }
 
-void wipe_bytes(std::string& text) noexcept { OPENSSL_cleanse(text.data(), text.size()); }
-
 }  // namespace
-
-void wipe(std::string& text) noexcept {
-  text.resize(text.capacity());  // what an earlier, longer content has left
-  wipe_bytes(text);
-  text.clear();
-}
-
-void SecretKey::wipe() noexcept { kintsugi::wipe(bytes_); }
-
-SecretKey& SecretKey::operator=(SecretKey&& other) noexcept {
-  if (this != &other) {
-    wipe();
-    bytes_.swap(other.bytes_);
-  }
-  return *this;
-}
 
 bool is_aes_key_size(std::size_t bytes) noexcept {
   return bytes == 16 || bytes == 24 || bytes == 32;
 }
 
-void gcm_seal_with_nonce_for_test(std::string& out, const SecretKey& key, std::string_view nonce,
+void gcm_seal_with_nonce_for_test(std::string& out, const Secret& key, std::string_view nonce,
                                   std::string_view associated, std::string_view plain) noexcept {
   const CipherContext context(EVP_CIPHER_CTX_new());
   const std::size_t begin = out.size();
@@ -111,7 +93,7 @@ void gcm_seal_with_nonce_for_test(std::string& out, const SecretKey& key, std::s
   }
 }
 
-void gcm_seal(std::string& out, const SecretKey& key, std::string_view associated,
+void gcm_seal(std::string& out, const Secret& key, std::string_view associated,
               std::string_view plain) noexcept {
   unsigned char nonce[kGcmNonce];
   if (RAND_bytes(nonce, kGcmNonce) != 1) {
@@ -121,7 +103,7 @@ void gcm_seal(std::string& out, const SecretKey& key, std::string_view associate
                                associated, plain);
 }
 
-std::optional<std::string> gcm_open(const SecretKey& key, std::string_view associated,
+std::optional<std::string> gcm_open(const Secret& key, std::string_view associated,
                                     std::string_view sealed) noexcept {
   if (sealed.size() < kGcmNonce + kGcmTag || !fits(sealed) || !fits(associated)) {
     return std::nullopt;

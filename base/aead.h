@@ -4,31 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "base/secret.h"
 
 namespace kintsugi {
-
-/// Bytes of a key. Overwritten when they go; moves only, so that there is one copy.
-class SecretKey {
- public:
-  SecretKey() noexcept = default;
-  explicit SecretKey(std::string bytes) noexcept : bytes_(std::move(bytes)) {}
-  SecretKey(SecretKey&& other) noexcept : bytes_(std::move(other.bytes_)) { other.wipe(); }
-  SecretKey& operator=(SecretKey&& other) noexcept;
-  SecretKey(const SecretKey&) = delete;
-  SecretKey& operator=(const SecretKey&) = delete;
-  ~SecretKey() { wipe(); }
-
-  [[nodiscard]] std::string_view view() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
-
- private:
-  void wipe() noexcept;
-  std::string bytes_;
-};
-
-/// Overwrites text that held a secret, in a way that the compiler keeps.
-void wipe(std::string& text) noexcept;
 
 /// AES in Galois/counter mode (NIST SP 800-38D) by OpenSSL, as Kubernetes' `aesgcm` writes it.
 /// Shape of a sealed text: 12 bytes nonce, the cipher text (as long as the plain text), 16 bytes
@@ -43,14 +22,14 @@ inline constexpr std::size_t kGcmTag = 16;
 /// Appends `plain` sealed with a random nonce. At most 2^32 texts may be sealed with one key.
 /// @param key  of a size that is_aes_key_size() takes
 /// @param associated  is not in the result, but has to be the same when it is opened
-void gcm_seal(std::string& out, const SecretKey& key, std::string_view associated,
+void gcm_seal(std::string& out, const Secret& key, std::string_view associated,
               std::string_view plain) noexcept;
 /// The same with a nonce of the caller's: for known answers. A nonce that is used twice gives the
 /// key's texts away.
-void gcm_seal_with_nonce_for_test(std::string& out, const SecretKey& key, std::string_view nonce,
+void gcm_seal_with_nonce_for_test(std::string& out, const Secret& key, std::string_view nonce,
                                   std::string_view associated, std::string_view plain) noexcept;
 /// nullopt: another key, other associated bytes, or not what gcm_seal() made.
-[[nodiscard]] std::optional<std::string> gcm_open(const SecretKey& key, std::string_view associated,
+[[nodiscard]] std::optional<std::string> gcm_open(const Secret& key, std::string_view associated,
                                                   std::string_view sealed) noexcept;
 
 }  // namespace kintsugi

@@ -72,9 +72,8 @@ std::string fault_of_mode(const struct stat& about) {
 }
 
 /// Everything up to kMaxSecretFile.
-Expected<std::string> read_all(int fd, const std::string& path, std::size_t size) {
-  std::string text;
-  text.resize(size + 1);  // one more: what grew meanwhile is read again below
+Expected<Secret> read_all(int fd, const std::string& path, std::size_t size) {
+  std::string text(size + 1, '\0');  // one more: what grew meanwhile is read again below
   std::size_t have = 0;
   while (true) {
     const ssize_t got = ::read(fd, text.data() + have, text.size() - have);
@@ -82,21 +81,27 @@ Expected<std::string> read_all(int fd, const std::string& path, std::size_t size
       continue;
     }
     if (got < 0) {
-      return fail(file_error(Errc::kConfig, path, errno));
+      const int cause = errno;
+      wipe(text);
+      return fail(file_error(Errc::kConfig, path, cause));
     }
     have += static_cast<std::size_t>(got);
     if (got == 0) {
       break;
     }
     if (have > kMaxSecretFile) {
+      wipe(text);
       return fail(Errc::kConfig, path + ": is larger than 8 MiB");
     }
     if (have == text.size()) {
-      text.resize(have * 2);
+      std::string larger(have * 2, '\0');
+      text.copy(larger.data(), have);
+      text.swap(larger);
+      wipe(larger);
     }
   }
   text.resize(have);
-  return text;
+  return Secret(std::move(text));
 }
 
 std::string folder_of(const std::string& path) {
@@ -146,7 +151,7 @@ Expected<void> sync_folder_of(const std::string& path) {
 
 void set_secret_file_rule(SecretFileRule rule) noexcept { secret_file_rule = rule; }
 
-Expected<std::string> read_secret_file(const std::string& path) {
+Expected<Secret> read_secret_file(const std::string& path) {
   // A pipe must not make us wait for its writer.
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat about {};

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 /// Files that hold private keys, tokens and what else nobody else may see (SE-142, SE-143).
 namespace kintsugi {
@@ -21,7 +22,7 @@ void set_secret_file_rule(SecretFileRule rule) noexcept;
 /// mounted Secrets have them), of this user or root, without any permission for others. Root's file
 /// may be its group's to read where this process is not root: that is how it can be read at all.
 /// @error kConfig `<path>: <what is wrong and what helps>`; never a byte of the file.
-[[nodiscard]] Expected<std::string> read_secret_file(const std::string& path);
+[[nodiscard]] Expected<Secret> read_secret_file(const std::string& path);
 
 inline constexpr std::size_t kMaxSecretFile = std::size_t{8} << 20;
 

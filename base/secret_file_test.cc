@@ -47,7 +47,7 @@ class SecretFile : public ::testing::Test {
   [[nodiscard]] std::string read(const std::string& name) const {
     const auto text = read_secret_file(at(name));
     if (text) {
-      return *text;
+      return std::string(text->view());
     }
     EXPECT_EQ(text.error().code(), Errc::kConfig);
     EXPECT_TRUE(text.error().message().starts_with(at(name) + ": "));

@@ -70,7 +70,7 @@ struct ShardServerParams {
   /// with virtual workspaces at a port of their own, and knows the tokens of this CSV
   /// (auth::TokenFile).
   bool as_kcp = false;
-  std::string tokens{};
+  Secret tokens{};
   /// For metrics; null: one of its own.
   std::shared_ptr<AbuseTotals> abuse;
   auth::TokenKeys token_keys{};  ///< of continue tokens; empty: those that stand in the store

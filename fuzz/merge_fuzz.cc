@@ -55,8 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (version.kind == VersionClass::kCursor) {
     check(codec.format(version.components) == text);
   }
-  const auto token =
-      decode_continue(text, {codec.scope(), "v1", "", "", "", ""}, {{1, "a secret of the fuzzer"}});
+  const auto token = decode_continue(text, {codec.scope(), "v1", "", "", "", ""},
+                                     {{1, Secret::copy_of("a secret of the fuzzer")}});
   check(!token);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/strings.h"
 
 namespace kintsugi::net {
@@ -87,7 +88,8 @@ Expected<ServerCredential::Proxy> parse_proxy(std::string_view given, bool bare)
   const std::size_t at = text.find('@', begin);
   if (at != std::string::npos) {
     const std::string said = text.substr(begin, at - begin);
-    proxy.authorization = "Basic " + base64_encode(percent_decode(said).value_or(said));
+    const Secret coded(base64_encode(percent_decode(said).value_or(said)));
+    proxy.authorization = Secret::joined({"Basic ", coded.view()});
     text.erase(begin, at + 1 - begin);
   }
   const auto url = Url::parse(text);

@@ -30,7 +30,8 @@ using TimePtr = OpensslPtr<ASN1_TIME, ASN1_TIME_free>;
 /// A list of the CA with serial numbers of 16 bytes: 1 to `count` in the first eight of them.
 std::string list_of(const KeyPair& ca, std::uint64_t count) {
   const BioPtr certificate_in(BIO_new_mem_buf(ca.certificate_pem.data(), -1));
-  const BioPtr key_in(BIO_new_mem_buf(ca.key_pem.data(), -1));
+  const BioPtr key_in(
+      BIO_new_mem_buf(ca.key_pem.view().data(), static_cast<int>(ca.key_pem.size())));
   const CertificatePtr issuer(PEM_read_bio_X509(certificate_in.get(), nullptr, nullptr, nullptr));
   const KeyPtr key(PEM_read_bio_PrivateKey(key_in.get(), nullptr, nullptr, nullptr));
   const CrlPtr list(X509_CRL_new());

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/secret.h"
 #include "http/headers.h"
 #include "net/tls.h"
 
@@ -13,12 +14,12 @@ namespace kintsugi::net {
 /// that it changes as certificates do, by Upstream::set_tls. Only for contexts of our own requests:
 /// a caller's must never have it.
 struct ServerCredential {
-  std::string authorization = {};  ///< "Bearer …" or "Basic …"; "": none
-  http::HeaderList headers = {};   ///< what else every request says: Impersonate-User and its like
+  Secret authorization = {};      ///< "Bearer …" or "Basic …"; "": none
+  http::HeaderList headers = {};  ///< what else every request says: Impersonate-User and its like
   struct Proxy {
     std::string host = {};  ///< "": none
     std::uint16_t port = 0;
-    std::string authorization = {};  ///< for it; "": none
+    Secret authorization = {};  ///< for it; "": none
   };
   Proxy proxy = {};  ///< an HTTP proxy that makes the connections
   /// Without `proxy` directly, whatever the environment says (proxy_rules.h).
@@ -32,7 +33,7 @@ void set_credential(TlsContext& context, ServerCredential credential);
 /// Empty: none. Lives as long as the context.
 [[nodiscard]] const ServerCredential& credential_of(const TlsContext& context) noexcept;
 [[nodiscard]] inline std::string_view authorization_of(const TlsContext& context) noexcept {
-  return credential_of(context).authorization;
+  return credential_of(context).authorization.view();
 }
 
 }  // namespace kintsugi::net

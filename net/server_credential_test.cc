@@ -32,7 +32,7 @@ class Asked final : public http::Handler {
 
 std::shared_ptr<TlsContext> context_that_says(const std::string& value) {
   auto context = Certificates::client_tls();
-  set_credential(*context, {.authorization = value});
+  set_credential(*context, {.authorization = Secret::copy_of(value)});
   return context;
 }
 
@@ -71,7 +71,7 @@ TEST(ServerCredential, WhenAContextHasOne_FP156_EveryRequestSaysIt) {
 
 TEST(ServerCredential, WhenItIsSetAgain_TheNewOneCounts) {
   const auto context = context_that_says("Bearer one");
-  set_credential(*context, {.authorization = "Bearer two"});
+  set_credential(*context, {.authorization = Secret::copy_of("Bearer two")});
   EXPECT_EQ(authorization_of(*context), "Bearer two");
   EXPECT_EQ(authorization_of(*Certificates::client_tls()), "");
 }
@@ -111,7 +111,8 @@ TEST(ServerCredential, WhenAProxyMakesTheConnection_FP156_TlsIsWithTheServer) {
     UpstreamParams params;
     params.url = must(Url::parse("https://" + there));
     params.tls = Certificates::client_tls();
-    set_credential(*params.tls, {.proxy = {"127.0.0.1", proxy.port(), "Basic secret"}});
+    set_credential(*params.tls,
+                   {.proxy = {"127.0.0.1", proxy.port(), Secret::copy_of("Basic secret")}});
     const auto upstream = Upstream::make(loop, std::move(params));
     bool ended = false, answered = false;
     FetchRequest request;

@@ -28,13 +28,15 @@ constexpr std::int64_t kEpochs[] = {0, -1, -2, 1};
 static_assert(TicketKeys::kLifetime <= 2 * TicketKeys::kInterval);
 
 constexpr std::size_t kIvSize = 16;
+constexpr std::size_t kKeyBytes = 16 + 32 + 32;  // of the parts of a Key
 
 template <class Bytes>
 void* bytes_of(Bytes& bytes) noexcept {
   return const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
 }
 
-TicketKeys::Key derived(const std::string& secret, std::int64_t epoch) {
+TicketKeys::Key derived(const Secret& bytes, std::int64_t epoch) {
+  const std::string_view secret = bytes.view();
   static EVP_KDF* const hkdf = EVP_KDF_fetch(library_context(), OSSL_KDF_NAME_HKDF, nullptr);
   const std::string info = "kintsugi session ticket " + std::to_string(epoch);
   char digest[] = "SHA256";
@@ -43,7 +45,7 @@ TicketKeys::Key derived(const std::string& secret, std::int64_t epoch) {
       OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, bytes_of(secret), secret.size()),
       OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, bytes_of(info), info.size()),
       OSSL_PARAM_construct_end()};
-  std::array<unsigned char, sizeof(TicketKeys::Key)> out{};
+  std::array<unsigned char, kKeyBytes> out{};
   const KdfContextPtr context(EVP_KDF_CTX_new(hkdf));
   if (context == nullptr || EVP_KDF_derive(context.get(), out.data(), out.size(), params) != 1) {
     std::abort();  // no memory: a key that others can guess is no way out
@@ -52,6 +54,7 @@ TicketKeys::Key derived(const std::string& secret, std::int64_t epoch) {
   std::memcpy(key.name.data(), out.data(), key.name.size());
   std::memcpy(key.cipher.data(), out.data() + key.name.size(), key.cipher.size());
   std::memcpy(key.mac.data(), out.data() + key.name.size() + key.cipher.size(), key.mac.size());
+  wipe(out.data(), out.size());
   return key;
 }
 
@@ -66,8 +69,8 @@ int keys_index() {
   return index;
 }
 
-bool use(TicketKeys::Key key, const unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac,
-         bool seal) {
+bool use(const TicketKeys::Key& key, const unsigned char* iv, EVP_CIPHER_CTX* cipher,
+         EVP_MAC_CTX* mac, bool seal) {
   static EVP_CIPHER* const aes = EVP_CIPHER_fetch(library_context(), "AES-256-CBC", nullptr);
   char digest[] = "SHA256";
   const OSSL_PARAM params[] = {
@@ -97,11 +100,16 @@ extern "C" int give_key(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CI
 
 }  // namespace
 
+TicketKeys::Key::~Key() {
+  wipe(cipher.data(), cipher.size());
+  wipe(mac.data(), mac.size());
+}
+
 TicketKeys::TicketKeys() { set({}); }
 
-void TicketKeys::set(std::vector<std::string> secrets) {
+void TicketKeys::set(std::vector<Secret> secrets) {
   const std::scoped_lock lock(mutex_);
-  secrets.push_back(secrets_.empty() ? random_bytes(32) : std::move(secrets_.back()));
+  secrets.push_back(secrets_.empty() ? Secret(random_bytes(32)) : std::move(secrets_.back()));
   secrets_ = std::move(secrets);
   epoch_ = -1;
 }
@@ -113,7 +121,7 @@ void TicketKeys::derive(std::int64_t now) {
   }
   epoch_ = epoch;
   keys_.clear();
-  for (const std::string& secret : secrets_) {
+  for (const Secret& secret : secrets_) {
     for (const std::int64_t offset : kEpochs) {
       keys_.push_back(derived(secret, epoch + offset));
     }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/secret.h"
 #include "base/time.h"
 #include "net/tls.h"
 
@@ -30,11 +31,15 @@ class TicketKeys {
   struct Key {
     std::array<unsigned char, 16> name;  ///< stands in the ticket, says nothing
     std::array<unsigned char, 32> cipher, mac;
+    Key() noexcept : name(), cipher(), mac() {}
+    Key(const Key&) = default;
+    Key& operator=(const Key&) = default;
+    ~Key();  ///< overwrites what it was
   };
 
   TicketKeys();
   /// The first seals, all open; none: the process's own. More than a few cost time.
-  void set(std::vector<std::string> secrets);
+  void set(std::vector<Secret> secrets);
 
   /// @param now seconds since 1970
   [[nodiscard]] Key sealing(std::int64_t now, bool tls13);
@@ -46,9 +51,9 @@ class TicketKeys {
   void derive(std::int64_t now);
 
   std::mutex mutex_;
-  std::vector<std::string> secrets_;  // the process's own is the last one
-  std::int64_t epoch_ = -1;           // of keys_
-  std::vector<Key> keys_;             // kEpochs of each secret, first the one that seals
+  std::vector<Secret> secrets_;  // the process's own is the last one
+  std::int64_t epoch_ = -1;      // of keys_
+  std::vector<Key> keys_;        // kEpochs of each secret, first the one that seals
 };
 
 /// The context seals its tickets with these keys instead of one of its own that nobody else knows.

@@ -5,7 +5,10 @@
 #include <openssl/x509.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "net/internal/tls_internal.h"
@@ -21,9 +24,17 @@ constexpr std::int64_t kNoon = 1'700'000'000 / TicketKeys::kInterval * TicketKey
 const std::string kSecret(32, 's');
 const std::string kOther(32, 'o');
 
-std::shared_ptr<TicketKeys> keys_of(std::vector<std::string> secrets) {
+std::vector<Secret> secrets_of(const std::vector<std::string>& texts) {
+  std::vector<Secret> secrets;
+  for (const std::string& text : texts) {
+    secrets.push_back(Secret::copy_of(text));
+  }
+  return secrets;
+}
+
+std::shared_ptr<TicketKeys> keys_of(const std::vector<std::string>& texts) {
   auto keys = std::make_shared<TicketKeys>();
-  keys->set(std::move(secrets));
+  keys->set(secrets_of(texts));
   return keys;
 }
 
@@ -38,6 +49,17 @@ TEST(TicketKeys, WhenSecretsAreEqual_PERF213_ReplicasOpenEachOthersTickets) {
   EXPECT_TRUE(opens(*two, key, kNoon));
   EXPECT_FALSE(opens(*stranger, key, kNoon));
   EXPECT_FALSE(opens(*keys_of({}), key, kNoon));
+}
+
+TEST(TicketKeys, SE144_WhenAKeyGoes_ItsBytesAreOverwritten) {
+  alignas(TicketKeys::Key) unsigned char place[sizeof(TicketKeys::Key)];
+  auto* const key = new (place) TicketKeys::Key(keys_of({kSecret})->sealing(kNoon, true));
+  const std::array<unsigned char, 32> zero{};
+  ASSERT_NE(key->cipher, zero);
+  ASSERT_NE(key->mac, zero);
+  key->~Key();
+  const std::string_view left(reinterpret_cast<const char*>(place), sizeof place);
+  EXPECT_EQ(left.substr(offsetof(TicketKeys::Key, cipher), 64), std::string(64, '\0'));
 }
 
 TEST(TicketKeys, WhenAnHourIsOver_PERF213_AnotherKeySeals) {
@@ -62,10 +84,10 @@ TEST(TicketKeys, WhileATicketIsGood_PERF213_ItsKeyIsKnown) {
 TEST(TicketKeys, WhenASecretIsPutInFront_PERF213_TheOldOneOpens) {
   const auto keys = keys_of({kSecret});
   const TicketKeys::Key old = keys->sealing(kNoon, true);
-  keys->set({kOther, kSecret});
+  keys->set(secrets_of({kOther, kSecret}));
   EXPECT_NE(keys->sealing(kNoon, true).name, old.name);
   EXPECT_TRUE(opens(*keys, old, kNoon));
-  keys->set({kOther});
+  keys->set(secrets_of({kOther}));
   EXPECT_FALSE(opens(*keys, old, kNoon));
 }
 
@@ -74,7 +96,7 @@ TEST(TicketKeys, WhenTheProtocolIsTls12_SealsWithWhatOnlyTheProcessKnows) {
   const TicketKeys::Key key = keys->sealing(kNoon, false);
   EXPECT_NE(key.name, keys->sealing(kNoon, true).name);
   EXPECT_FALSE(opens(*keys_of({kSecret}), key, kNoon));
-  keys->set({kOther});
+  keys->set(secrets_of({kOther}));
   EXPECT_TRUE(opens(*keys, key, kNoon)) << "it outlives a change of the secrets";
 }
 

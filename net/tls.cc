@@ -62,9 +62,9 @@ Expected<Pem> load(const std::string& file, const std::string& text, const char*
   return pem;
 }
 
-tl::unexpected<Error> pem_error(const Pem& pem, std::string_view what) {
+tl::unexpected<Error> pem_error(const std::string& name, std::string_view what) {
   std::string cause = take_tls_error();
-  std::string text = pem.name + ": " + std::string(what);
+  std::string text = name + ": " + std::string(what);
   return fail(Errc::kConfig, cause.empty() ? text : text + " (" + cause + ")");
 }
 
@@ -78,24 +78,26 @@ Expected<std::vector<X509Ptr>> parse_certificates(const Pem& pem) {
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (result.empty()) {
     ERR_clear_error();
-    return pem_error(pem, "holds no PEM certificate");
+    return pem_error(pem.name, "holds no PEM certificate");
   }
   if (!at_end) {
-    return pem_error(pem, "certificate is malformed");
+    return pem_error(pem.name, "certificate is malformed");
   }
   ERR_clear_error();
   return result;
 }
 
-Expected<Pem> load_key(const TlsParams& params) {
-  if (!params.key_pem.empty() || params.key_file.empty()) {
-    return Pem{"key", params.key_pem};
-  }
-  Expected<std::string> text = read_secret_file(params.key_file);
-  if (!text) {
-    return fail(std::move(text).error());
-  }
-  return Pem{params.key_file, std::move(*text)};
+Expected<Secret> load_key(const TlsParams& params) {
+  return !params.key_pem.empty() || params.key_file.empty() ? params.key_pem
+                                                            : read_secret_file(params.key_file);
+}
+
+const std::string kNameless = "key";
+
+/// What a context keeps of them: the key is OpenSSL's now.
+TlsParams without_key(TlsParams params) {
+  params.key_pem = {};
+  return params;
 }
 
 Expected<void> use_key_pair(SSL_CTX* context, const TlsParams& params) {
@@ -104,31 +106,32 @@ Expected<void> use_key_pair(SSL_CTX* context, const TlsParams& params) {
   if (!certificate_pem) {
     return fail(std::move(certificate_pem).error());
   }
-  Expected<Pem> key_pem = load_key(params);
+  const Expected<Secret> key_pem = load_key(params);
+  const std::string& key_name = params.key_pem.empty() ? params.key_file : kNameless;
   if (!key_pem) {
-    return fail(std::move(key_pem).error());
+    return fail(key_pem.error().clone());
   }
   Expected<std::vector<X509Ptr>> chain = parse_certificates(*certificate_pem);
   if (!chain) {
     return fail(std::move(chain).error());
   }
   if (SSL_CTX_use_certificate(context, chain->front().get()) != 1) {
-    return pem_error(*certificate_pem, "certificate cannot be used");
+    return pem_error(certificate_pem->name, "certificate cannot be used");
   }
   for (std::size_t i = 1; i < chain->size(); ++i) {
     if (SSL_CTX_add1_chain_cert(context, (*chain)[i].get()) != 1) {
-      return pem_error(*certificate_pem, "chain certificate cannot be used");
+      return pem_error(certificate_pem->name, "chain certificate cannot be used");
     }
   }
-  const BioPtr bio(BIO_new_mem_buf(key_pem->text.data(), static_cast<int>(key_pem->text.size())));
+  const BioPtr bio(BIO_new_mem_buf(key_pem->view().data(), static_cast<int>(key_pem->size())));
   // No pass phrase: the callback answers "none" instead of asking the terminal.
   const auto no_phrase = [](char*, int, int, void*) { return 0; };
   const KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_phrase, nullptr));
   if (key == nullptr) {
-    return pem_error(*key_pem, "holds no usable private key");
+    return pem_error(key_name, "holds no usable private key");
   }
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
-    return pem_error(*key_pem, "does not belong to " + certificate_pem->name);
+    return pem_error(key_name, "does not belong to " + certificate_pem->name);
   }
   return {};
 }
@@ -330,12 +333,12 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::server(const TlsParams& params
       }
       for (const X509Ptr& authority : *authorities) {
         if (SSL_CTX_add_client_CA(native, authority.get()) != 1) {
-          return pem_error(*pem, "CA name cannot be sent");
+          return pem_error(pem->name, "CA name cannot be sent");
         }
       }
     }
   }
-  return std::shared_ptr<TlsContext>(new TlsContext(context->release(), params));
+  return std::shared_ptr<TlsContext>(new TlsContext(context->release(), without_key(params)));
 }
 
 Expected<std::shared_ptr<TlsContext>> TlsContext::client(const TlsParams& params) {
@@ -361,7 +364,7 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::client(const TlsParams& params
     X509_STORE* store = SSL_CTX_get_cert_store(native);
     for (const X509Ptr& authority : *authorities) {
       if (X509_STORE_add_cert(store, authority.get()) != 1) {
-        return pem_error(*pem, "CA certificate cannot be used");
+        return pem_error(pem->name, "CA certificate cannot be used");
       }
     }
   } else if (params.verify_peer && SSL_CTX_set_default_verify_paths(native) != 1) {
@@ -374,7 +377,7 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::client(const TlsParams& params
   }
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(native, keep_session);
-  return std::shared_ptr<TlsContext>(new TlsContext(context->release(), params));
+  return std::shared_ptr<TlsContext>(new TlsContext(context->release(), without_key(params)));
 }
 
 }  // namespace kintsugi::net

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 // OpenSSL's own types, so that its headers stay out of ours.
 struct ssl_ctx_st;
@@ -17,7 +18,8 @@ class RevocationLists;
 /// Files or PEM texts of one TLS endpoint. Text wins over a file.
 struct TlsParams {
   std::string certificate_file, key_file, ca_file;
-  std::string certificate_pem, key_pem, ca_pem;
+  std::string certificate_pem, ca_pem;
+  Secret key_pem;                            ///< not kept by a TlsContext
   std::vector<std::string> client_ca_files;  ///< server: names sent in the certificate request;
                                              ///< nothing is verified by net
   bool request_client_certificate =

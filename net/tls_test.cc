@@ -30,6 +30,30 @@ TEST(TlsContext, WhenTheKeyBelongsToAnotherCertificate_IsRefused) {
   EXPECT_NE(context.error().message().find("does not belong to"), std::string_view::npos);
 }
 
+TEST(TlsContext, SE144_WhenTheKeyIsRead_ItsTextIsNotKept) {
+  static const char* key_at = nullptr;
+  static std::string left;
+  left.clear();
+  TlsParams params;
+  params.certificate_pem = Certificates::get().server.certificate_pem;
+  params.key_pem = Secret::copy_of(Certificates::get().server.key_pem.view());
+  key_at = params.key_pem.view().data();
+  const std::size_t size = params.key_pem.size();
+  watch_ended_secrets_for_test([](std::string_view bytes) {
+    if (bytes.data() == key_at) {
+      left = bytes;
+    }
+  });
+  const auto context = TlsContext::server(params);
+  ASSERT_TRUE(context);
+  EXPECT_TRUE((*context)->params().key_pem.empty());
+  EXPECT_EQ((*context)->params().certificate_pem, params.certificate_pem);
+  EXPECT_EQ(left, "");
+  params = {};
+  EXPECT_EQ(left, std::string(size, '\0')) << "nobody else had it";
+  watch_ended_secrets_for_test(nullptr);
+}
+
 TEST(TlsContext, WhenPemIsGarbage_IsRefused) {
   TlsParams params;
   params.ca_pem = "not a certificate";
@@ -51,7 +75,7 @@ TEST(X509Maker, WhenAnAddressOrNameIsMalformed_SaysWhich) {
   request.ip_addresses = {};
   request.dns_names = {"a,DNS:b"};
   EXPECT_FALSE(issue(Certificates::get().ca, request));
-  EXPECT_FALSE(issue(KeyPair{"x", "y"}, CertificateRequest{}));
+  EXPECT_FALSE(issue(KeyPair{"x", Secret::copy_of("y")}, CertificateRequest{}));
 }
 
 TEST(Url, WhenWellFormed_SplitsAndNormalises) {

@@ -18,7 +18,7 @@ constexpr double kDialsPerSecond = 4, kDialBurst = 8;
 /// What the credential says and the request does not.
 void add_own(const ServerCredential& own, http::HeaderList& headers) {
   if (!own.authorization.empty() && !headers.contains("authorization")) {
-    headers.add("authorization", own.authorization);
+    headers.add("authorization", own.authorization.view());
   }
   for (std::size_t i = 0; i < own.headers.size(); ++i) {
     headers.add(own.headers[i].name, own.headers[i].value);

@@ -36,6 +36,15 @@ std::string text_of(BIO* bio) {
   return {data, static_cast<std::size_t>(size)};
 }
 
+/// Overwritten at its first place too.
+Secret secret_of(BIO* bio) {
+  char* data = nullptr;
+  const auto size = static_cast<std::size_t>(BIO_get_mem_data(bio, &data));
+  Secret out = Secret::copy_of({data, size});
+  wipe(data, size);
+  return out;
+}
+
 bool add_name(X509_NAME* name, const char* field, const std::string& value) {
   return X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8,
                                     reinterpret_cast<const unsigned char*>(value.data()),
@@ -80,7 +89,7 @@ Expected<KeyPair> sign_and_write(X509* certificate, EVP_PKEY* key, EVP_PKEY* iss
           1) {
     return broken(Errc::kInternal, "certificate cannot be written");
   }
-  return KeyPair{text_of(certificate_out.get()), text_of(key_out.get())};
+  return KeyPair{text_of(certificate_out.get()), secret_of(key_out.get())};
 }
 
 Expected<std::string> alternative_names(const CertificateRequest& request) {
@@ -106,7 +115,8 @@ CertificatePtr read_certificate(const std::string& pem) {
   return CertificatePtr(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
 }
 
-KeyPtr read_key(const std::string& pem) {
+KeyPtr read_key(const Secret& secret) {
+  const std::string_view pem = secret.view();
   const BioPtr in(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   const auto no_phrase = [](char*, int, int, void*) { return 0; };
   return KeyPtr(PEM_read_bio_PrivateKey(in.get(), nullptr, no_phrase, nullptr));
@@ -256,7 +266,7 @@ Expected<SigningRequest> make_signing_request(const std::string& common_name,
   if (!ok) {
     return broken(Errc::kInternal, "request for a certificate");
   }
-  return SigningRequest{text_of(request_out.get()), text_of(key_out.get())};
+  return SigningRequest{text_of(request_out.get()), secret_of(key_out.get())};
 }
 
 Expected<std::string> sign_request(const KeyPair& ca, const std::string& request_pem,
@@ -321,7 +331,7 @@ std::vector<std::string> split_certificates(const std::string& pem) {
   return out;
 }
 
-bool is_key_of(const std::string& certificate_pem, const std::string& key_pem) {
+bool is_key_of(const std::string& certificate_pem, const Secret& key_pem) {
   const CertificatePtr certificate = read_certificate(certificate_pem);
   const KeyPtr key = read_key(key_pem);
   const bool fits = certificate != nullptr && key != nullptr &&

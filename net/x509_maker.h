@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 namespace kintsugi::net {
 
 /// A certificate with its key, both PEM. ECDSA P-256.
 struct KeyPair {
   std::string certificate_pem;
-  std::string key_pem;  ///< PKCS #8, not encrypted: write it with mode 0600
+  Secret key_pem;  ///< PKCS #8, not encrypted: write it with mode 0600
 };
 
 /// What a certificate says. Kubernetes reads the common name as user and the organizations as
@@ -35,7 +36,8 @@ struct CertificateRequest {
 /// A new key, and the request (PKCS #10, PEM) for a certificate of it. The subject is what it asks
 /// to be; nothing else is asked for.
 struct SigningRequest {
-  std::string request_pem, key_pem;
+  std::string request_pem;
+  Secret key_pem;
 };
 /// @error kInternal OpenSSL refused.
 [[nodiscard]] Expected<SigningRequest> make_signing_request(
@@ -60,7 +62,7 @@ struct SigningRequest {
 /// left out.
 [[nodiscard]] std::vector<std::string> split_certificates(const std::string& pem);
 /// Whether the key belongs to the (first) certificate. False for what cannot be read.
-[[nodiscard]] bool is_key_of(const std::string& certificate_pem, const std::string& key_pem);
+[[nodiscard]] bool is_key_of(const std::string& certificate_pem, const Secret& key_pem);
 /// Whether a certificate was signed with the key of `issuer_pem`. False for what cannot be read.
 [[nodiscard]] bool is_issued_by(const std::string& certificate_pem, const std::string& issuer_pem);
 

@@ -90,6 +90,9 @@ ProxyHandler::ProxyHandler(ProxyHandlerParams params)
   led_facts_.clusters = true;
   forward_.set_limits(params_.limits);
   merge_.lists.memory = forward_.memory;
+  merge_.asking.seats_of = [this](const std::string& shard) -> serving::FairSeats& {
+    return forward_.seats_of(shard);
+  };
   merge_.watches.find_deliveries = params_.find_deliveries;
   merge_.watches.homes = params_.homes;
   merge_.watches.rolled_back = params_.rolled_back;
@@ -190,12 +193,15 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
     serving::RequestLimiter& limits = forward_.process_limits->requests();
     const bool is_watch = request.target.is_watch;
     const TimePoint now = params_.loop.now();
+    const auto payer = [&] { return payer_of(stream.peer(), request.head.headers).name; };
     Expected<void> room;
     if (!route.cluster.empty() && route.cluster != "*") {
-      room = limits.charge(pass, serving::LimitOf::kCluster, route.cluster, is_watch, now);
+      room = limits.charge_shared(pass, serving::LimitOf::kCluster, route.cluster, is_watch, now,
+                                  payer);
     }
     if (room && route.shard != nullptr) {
-      room = limits.charge(pass, serving::LimitOf::kShard, route.shard->spec.name, is_watch, now);
+      room = limits.charge_shared(pass, serving::LimitOf::kShard, route.shard->spec.name, is_watch,
+                                  now, payer);
     }
     if (!room) {
       pass.take_back();

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/aead.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/secret_file.h"
@@ -18,7 +17,7 @@ std::string content_digest(std::string_view text) {
 }
 
 Expected<std::shared_ptr<const store::ValueCodec>> parse_at(const std::string& file,
-                                                            const std::string& text) {
+                                                            std::string_view text) {
   auto codec = store::ValueCodec::parse(text);
   if (!codec) {
     return fail(std::move(codec.error()).at(file));
@@ -71,9 +70,7 @@ Expected<std::shared_ptr<const store::ValueCodec>> read_encryption_config(const 
   if (!text) {
     return fail(std::move(text.error()));
   }
-  auto codec = parse_at(file, *text);
-  wipe(*text);
-  return codec;
+  return parse_at(file, text->view());
 }
 
 Expected<std::unique_ptr<ShardEncryption>> ShardEncryption::open(store::Store& inner,
@@ -99,13 +96,11 @@ Expected<void> ShardEncryption::reload() {
   if (!text) {
     return fail(std::move(text.error()));
   }
-  std::string digest = content_digest(*text);
+  std::string digest = content_digest(text->view());
   if (digest == digest_) {
-    wipe(*text);
     return {};
   }
-  auto codec = parse_at(file_, *text);
-  wipe(*text);
+  auto codec = parse_at(file_, text->view());
   if (!codec) {
     return fail(std::move(codec.error()));
   }

@@ -73,7 +73,7 @@ Expected<void> write_root_access(const Joined& joined, const JoinKeys& keys,
                     render_kubeconfig({{"root", joined.root + std::string(krm::kRootClusterPath)},
                                        {"base", joined.root}},
                                       client->second.first, joined.authorities.at("serving-ca"),
-                                      client->second.second, keys.key_pem.at("client")),
+                                      client->second.second, keys.key_pem.at("client").view()),
                     0600);
 }
 
@@ -116,7 +116,7 @@ Expected<std::string> write_joined(const JoinPlace& place, const Json& answer,
       return fail(std::move(made.error()));
     }
   }
-  const auto write = [](const std::string& path, const std::string& text, unsigned mode) {
+  const auto write = [](const std::string& path, std::string_view text, unsigned mode) {
     return write_file(path, text, mode);
   };
   Expected<void> done;
@@ -124,7 +124,8 @@ Expected<std::string> write_joined(const JoinPlace& place, const Json& answer,
     done = done ? write(pki.certificate(ca), pem, 0644) : std::move(done);
   }
   for (const auto& [use, certificate] : joined->certificates) {
-    done = done ? write(pki.key(certificate.first), keys.key_pem.at(use), 0600) : std::move(done);
+    done = done ? write(pki.key(certificate.first), keys.key_pem.at(use).view(), 0600)
+                : std::move(done);
     done = done ? write(pki.certificate(certificate.first), certificate.second, 0644)
                 : std::move(done);
   }

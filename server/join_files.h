@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "krm/json.h"
 #include "server/layout.h"
 
@@ -15,7 +16,8 @@ namespace kintsugi::server {
 /// The keys of a joiner, made here and never sent, by what they are for: "serving", "client",
 /// "request-header". Whatever role the token has, it takes what it needs of them.
 struct JoinKeys {
-  std::map<std::string, std::string> key_pem, request_pem;
+  std::map<std::string, Secret> key_pem;
+  std::map<std::string, std::string> request_pem;
 };
 /// @error kInternal.
 [[nodiscard]] Expected<JoinKeys> make_join_keys();

@@ -23,22 +23,23 @@ std::string below(const std::string& folder, std::string_view file) {
   return path.is_absolute() ? path.string() : (std::filesystem::path(folder) / path).string();
 }
 
-/// `<key>-data` (base64), or the file that `<key>` names, or "".
-Expected<std::string> inline_or_file(const Json& section, std::string_view key,
-                                     const std::string& folder, bool is_secret = false) {
+/// `<key>-data` (base64), or the file that `<key>` names, read by `read`, or nothing.
+template <class Text>
+Expected<Text> inline_or_file(const Json& section, std::string_view key, const std::string& folder,
+                              Expected<Text> (*read)(const std::string& path)) {
   const std::string data_key = std::string(key) + "-data";
   if (const std::string_view data = section.text({data_key}); !data.empty()) {
     auto text = base64_decode(data);
     if (!text) {
       return fail(Errc::kConfig, data_key + " is not base64");
     }
-    return std::move(*text);
+    return Text(std::move(*text));
   }
   const std::string_view file = section.text({key});
   if (file.empty()) {
-    return std::string();
+    return Text();
   }
-  return is_secret ? read_secret_file(below(folder, file)) : read_file(below(folder, file));
+  return read(below(folder, file));
 }
 
 /// What older clients knew and nobody does here. An empty one says nothing.
@@ -209,8 +210,8 @@ Expected<void> take_credentials(const Json& user, const std::string& folder, Kub
                                    ": not supported; client certificates, token, tokenFile, "
                                    "username and password, exec are");
   }
-  auto certificate = inline_or_file(user, "client-certificate", folder);
-  auto key = inline_or_file(user, "client-key", folder, true);
+  auto certificate = inline_or_file(user, "client-certificate", folder, read_file);
+  auto key = inline_or_file(user, "client-key", folder, read_secret_file);
   if (!certificate || !key) {
     return fail(std::move(!certificate ? certificate.error() : key.error()));
   }
@@ -222,8 +223,8 @@ Expected<void> take_credentials(const Json& user, const std::string& folder, Kub
   access.certificate_pem = std::move(*certificate);
   access.key_pem = std::move(*key);
   access.username = user.text({"username"});
-  access.password = user.text({"password"});
-  access.token = user.text({"token"});
+  access.password = Secret::copy_of(user.text({"password"}));
+  access.token = Secret::copy_of(user.text({"token"}));
   if (const std::string_view file = user.text({"tokenFile"}); !file.empty()) {
     auto token = read_token_file(below(folder, file));
     if (!token) {
@@ -231,7 +232,7 @@ Expected<void> take_credentials(const Json& user, const std::string& folder, Kub
     }
     access.token = std::move(*token);
   }
-  if (!http::is_field_value(access.token)) {
+  if (!http::is_field_value(access.token.view())) {
     return fail(Errc::kConfig, std::string("token:") + kNoToken);
   }
   if (access.username.empty() && !access.password.empty()) {
@@ -245,27 +246,33 @@ Expected<void> take_credentials(const Json& user, const std::string& folder, Kub
 
 }  // namespace
 
-Expected<std::string> read_token_file(const std::string& path) {
+Expected<Secret> read_token_file(const std::string& path) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
   auto text = read_secret_file(path);
   if (!text) {
     return fail(std::move(text.error()));
   }
-  const std::size_t begin = std::min(text->find_first_not_of(kSpace), text->size());
-  std::string token = text->substr(begin, text->find_last_not_of(kSpace) + 1 - begin);
+  const std::string_view all = text->view();
+  const std::size_t begin = std::min(all.find_first_not_of(kSpace), all.size());
+  Secret token = Secret::copy_of(all.substr(begin, all.find_last_not_of(kSpace) + 1 - begin));
   if (token.empty()) {
     return fail(Errc::kConfig, path + " is empty");
   }
-  if (!http::is_field_value(token)) {
+  if (!http::is_field_value(token.view())) {
     return fail(Errc::kConfig, path + kNoToken);
   }
   return token;
 }
 
-std::string KubeAccess::authorization() const {
-  return !token.empty()      ? "Bearer " + token
-         : !username.empty() ? "Basic " + base64_encode(username + ":" + password)
-                             : std::string();
+Secret KubeAccess::authorization() const {
+  if (!token.empty()) {
+    return Secret::joined({"Bearer ", token.view()});
+  }
+  if (username.empty()) {
+    return {};
+  }
+  const Secret both = Secret::joined({username, ":", password.view()});
+  return Secret::joined({"Basic ", Secret(base64_encode(both.view())).view()});
 }
 
 std::string_view context_of(const std::string& path) {
@@ -295,7 +302,7 @@ Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view c
   if (!text) {
     return fail(std::move(text.error()));
   }
-  auto document = krm::parse_yaml(*text);
+  auto document = krm::parse_yaml(text->view());
   if (!document) {
     return fail(Errc::kConfig, path + ": " + std::string(document.error().message()));
   }
@@ -334,7 +341,7 @@ Expected<KubeAccess> kube_access(const Json& document, const std::string& folder
   access.server_name = where.text({"tls-server-name"});
   const Json* insecure = where.find("insecure-skip-tls-verify");
   access.insecure = insecure != nullptr && insecure->as_bool();
-  auto ca = inline_or_file(where, "certificate-authority", folder);
+  auto ca = inline_or_file(where, "certificate-authority", folder, read_file);
   if (!ca) {
     return fail(std::move(ca.error()).at(origin));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "krm/json.h"
 
 namespace kintsugi::server {
@@ -14,18 +15,20 @@ namespace kintsugi::server {
 /// Server and credentials of one context of a kubeconfig. Texts are PEM.
 struct KubeAccess {
   std::string server;
-  std::string ca_pem, certificate_pem, key_pem;
-  std::string token;               ///< what `tokenFile` holds, else `token`
-  std::string username, password;  ///< never beside a token
+  std::string ca_pem, certificate_pem;
+  Secret key_pem;
+  Secret token;          ///< what `tokenFile` holds, else `token`
+  std::string username;  ///< never beside a token
+  Secret password;
   std::string server_name;
   bool insecure = false;  ///< insecure-skip-tls-verify
   /// Impersonate-… by which one is somebody else there (`as`); empty: oneself.
   std::vector<std::pair<std::string, std::string>> impersonation;
   std::string proxy_host;  ///< `proxy-url`; "": none
   std::uint16_t proxy_port = 0;
-  std::string proxy_authorization;  ///< for it; "": none
+  Secret proxy_authorization;  ///< for it; "": none
   /// The value of the Authorization header that the credentials make; "": none.
-  [[nodiscard]] std::string authorization() const;
+  [[nodiscard]] Secret authorization() const;
   /// It says who one is at the server.
   [[nodiscard]] bool has_credential() const {
     return !certificate_pem.empty() || !token.empty() || !username.empty();
@@ -46,7 +49,7 @@ enum class KubeServer : std::uint8_t { kRequired, kOptional };
                                                    KubeServer needs = KubeServer::kRequired);
 
 /// The token that a file holds, without the space around it. @error kConfig, kIo name the file.
-[[nodiscard]] Expected<std::string> read_token_file(const std::string& path);
+[[nodiscard]] Expected<Secret> read_token_file(const std::string& path);
 
 /// The context of it that the proxy uses: `base`, as kcp's kubeconfigs have it, else "", the
 /// current one.

@@ -53,7 +53,7 @@ TEST_F(Kubeconfig, WhenTheServerIsEmptyOrAbsent_FP155_ItServesForCredentials) {
     const auto access = read_kubeconfig(path, {}, KubeServer::kOptional);
     ASSERT_TRUE(access) << cluster;
     EXPECT_EQ(access->server, "");
-    EXPECT_EQ(access->token, "t");
+    EXPECT_EQ(access->token.view(), "t");
     EXPECT_FALSE(read_kubeconfig(path)) << cluster;  // where one is to be asked
   }
 }
@@ -66,16 +66,16 @@ TEST_F(Kubeconfig, WhenACredentialIsKnown_FP156_ItIsTaken) {
                                  "{client-certificate-data: Q0VSVA==, client-key-data: S0VZ}"}) {
     const KubeAccess access = read(pair);
     EXPECT_EQ(access.certificate_pem, "CERT") << pair;
-    EXPECT_EQ(access.key_pem, "KEY") << pair;
-    EXPECT_EQ(access.authorization(), "") << pair;
+    EXPECT_EQ(access.key_pem.view(), "KEY") << pair;
+    EXPECT_EQ(access.authorization().view(), "") << pair;
     EXPECT_TRUE(access.has_credential()) << pair;
   }
-  EXPECT_EQ(read("{token: abc}").authorization(), "Bearer abc");
-  EXPECT_EQ(read("{tokenFile: token}").authorization(), "Bearer from a file");
-  EXPECT_EQ(read("{token: abc, tokenFile: token}").authorization(), "Bearer from a file");
-  EXPECT_EQ(read("{username: me, password: 'p:w'}").authorization(),
+  EXPECT_EQ(read("{token: abc}").authorization().view(), "Bearer abc");
+  EXPECT_EQ(read("{tokenFile: token}").authorization().view(), "Bearer from a file");
+  EXPECT_EQ(read("{token: abc, tokenFile: token}").authorization().view(), "Bearer from a file");
+  EXPECT_EQ(read("{username: me, password: 'p:w'}").authorization().view(),
             "Basic " + base64_encode("me:p:w"));
-  EXPECT_EQ(read("{username: me}").authorization(), "Basic " + base64_encode("me:"));
+  EXPECT_EQ(read("{username: me}").authorization().view(), "Basic " + base64_encode("me:"));
   EXPECT_FALSE(read("{}").has_credential());
 }
 
@@ -89,7 +89,7 @@ TEST_F(Kubeconfig, WhenACredentialIsNotKnown_FP156_SaysFileUserAndField) {
                   .find("a.kubeconfig: cluster \"c\": proxy-url: only http://host:port"),
               std::string::npos);
   }
-  EXPECT_EQ(read("{token: t, as: '', exec: null}").token, "t");  // as kubectl writes it
+  EXPECT_EQ(read("{token: t, as: '', exec: null}").token.view(), "t");  // as kubectl writes it
 }
 
 TEST_F(Kubeconfig, WhenOneIsSomebodyElse_FP156_HeadersSayWho) {
@@ -121,7 +121,7 @@ TEST_F(Kubeconfig, WhenAProxyMakesTheConnections_FP156_ItsAddressIsTaken) {
   ASSERT_TRUE(access) << access.error().message();
   EXPECT_EQ(access->proxy_host, "proxy.example");
   EXPECT_EQ(access->proxy_port, 3128);
-  EXPECT_EQ(access->proxy_authorization, "Basic " + base64_encode("u@x:p"));
+  EXPECT_EQ(access->proxy_authorization.view(), "Basic " + base64_encode("u@x:p"));
 }
 
 TEST_F(Kubeconfig, WhenAProgramGivesTheCredential_FP156_ItIsAsked) {
@@ -130,16 +130,16 @@ TEST_F(Kubeconfig, WhenAProgramGivesTheCredential_FP156_ItIsAsked) {
   const std::string exec =
       "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/cat, args: ['" + folder_ +
       "/says.json']}}";
-  EXPECT_EQ(read(exec).authorization(), "Bearer t");
+  EXPECT_EQ(read(exec).authorization().view(), "Bearer t");
   write("says.json", "not asked again");
-  EXPECT_EQ(read(exec).authorization(), "Bearer t");
+  EXPECT_EQ(read(exec).authorization().view(), "Bearer t");
   const std::string said =
       R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta1","status":)";
   const std::string version = "client.authentication.k8s.io/v1beta1";
   const auto pair = read_exec_credential(
       said + R"({"clientCertificateData":"CERT","clientKeyData":"KEY"}})", version);
   ASSERT_TRUE(pair);
-  EXPECT_EQ(*pair, (ExecCredential{"", "CERT", "KEY", 0}));
+  EXPECT_EQ(*pair, (ExecCredential{{}, "CERT", Secret::copy_of("KEY"), 0}));
   for (const std::string& wrong :
        {std::string("x"), said + "{}}", said + R"({"clientKeyData":"KEY"}})",
         said + R"({"token":"a\nb"}})", said + R"({"token":"a","expirationTimestamp":"soon"}})",

@@ -34,8 +34,8 @@ class NobodyAuthorizes final : public auth::Authorizer {
   }
 };
 
-std::vector<std::string> secrets_of(const aggregation::TokenKeys& keys) {
-  std::vector<std::string> secrets;
+std::vector<Secret> secrets_of(const aggregation::TokenKeys& keys) {
+  std::vector<Secret> secrets;
   for (const aggregation::TokenKey& key : keys) {
     secrets.push_back(key.secret);
   }

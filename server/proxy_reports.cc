@@ -93,17 +93,17 @@ Expected<void> ProxyControl::open_admin() {
     admin_identities_ = std::make_unique<auth::CertificateProofs>(loop_, verifier_,
                                                                   auth::CertificateProofs::plain());
     admin_identities_->serve(params);
-    std::string token;
+    Secret token;
     if (!config_.admin.token_file.empty()) {
       auto text = read_secret_file(config_.admin.token_file);
       if (!text) {
         return fail(std::move(text.error()).at("admin.token_file"));
       }
-      token = *text;
-      token.erase(std::find_if(token.begin(), token.end(), [](char c) { return c <= ' '; }),
-                  token.end());
+      const std::string_view all = text->view();
+      const auto* const end = std::find_if(all.begin(), all.end(), [](char c) { return c <= ' '; });
+      token = Secret::copy_of({all.begin(), end});
     }
-    admin_gate_ = std::make_unique<proxy::AdminGate>(token, *admin_);
+    admin_gate_ = std::make_unique<proxy::AdminGate>(token.view(), *admin_);
     return add(std::move(params), *admin_gate_);
   }
   return {};

@@ -35,16 +35,14 @@ Expected<void> write_access(const Layout& layout, std::string_view pair,
   auto ca = read_file(pki.certificate("serving-ca"));
   auto certificate = read_file(pki.certificate(pair));
   auto key = read_secret_file(pki.key(pair));
-  for (auto* text : {&ca, &certificate, &key}) {
-    if (!*text) {
-      return fail(std::move(text->error()));
-    }
+  if (!ca || !certificate || !key) {
+    return fail(std::move(!ca ? ca.error() : !certificate ? certificate.error() : key.error()));
   }
   const std::string config =
       render_kubeconfig({{"root", base_url + std::string(krm::kRootClusterPath)},
                          {"base", base_url},
                          {"shard-base", base_url}},  // as kcp's tools call it (KK-061)
-                        pair, *ca, *certificate, *key);
+                        pair, *ca, *certificate, key->view());
   if (const auto before = read_file(path); before && *before == config) {
     return {};
   }
@@ -83,7 +81,7 @@ Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout) {
   if (!pem) {
     return fail(std::move(pem.error()));
   }
-  auto keys = auth::JwtKey::parse_pem(*pem);
+  auto keys = auth::JwtKey::parse_pem(pem->view());
   if (!keys) {
     return fail(std::move(keys.error()).at(path));
   }
@@ -114,7 +112,7 @@ Expected<void> write_shard_files(const Layout& layout, const std::string& name,
   return write_file(layout.shard_port(name), std::to_string(port) + "\n");
 }
 
-Expected<std::string> ensure_kcp_tokens(const Layout& layout, const std::string& name) {
+Expected<Secret> ensure_kcp_tokens(const Layout& layout, const std::string& name) {
   const std::string path = layout.shard(name) + "/kcp-tokens.csv";
   if (!file_exists(path)) {
     const std::string line =
@@ -133,10 +131,11 @@ Expected<void> write_kcp_files(const Layout& layout, const std::string& name,
   auto certificate = read_file(pki.certificate("shard-admin"));
   auto key = read_secret_file(pki.key("shard-admin"));
   auto tokens = ensure_kcp_tokens(layout, name);
-  for (auto* text : {&ca, &certificate, &key, &tokens}) {
-    if (!*text) {
-      return fail(std::move(text->error()));
-    }
+  if (!ca || !certificate) {
+    return fail(std::move(!ca ? ca.error() : certificate.error()));
+  }
+  if (!key || !tokens) {
+    return fail(std::move(!key ? key.error() : tokens.error()));
   }
   const auto config = [&](const std::string& context, const std::string& server,
                           const std::string& user, const std::string& credential) {
@@ -147,17 +146,19 @@ Expected<void> write_kcp_files(const Layout& layout, const std::string& name,
            "contexts:\n- name: " + context + "\n  context:\n    cluster: " + context +
            "\n    user: " + user + "\ncurrent-context: " + context + "\n";
   };
-  if (auto written = write_file(layout.shard(name) + "/root.kubeconfig",
-                                config("base", base_url, "kcp-admin",
-                                       "    token: " + tokens->substr(0, tokens->find(',')) + "\n"),
-                                0600);
+  if (auto written = write_file(
+          layout.shard(name) + "/root.kubeconfig",
+          config("base", base_url, "kcp-admin",
+                 "    token: " + std::string(tokens->view().substr(0, tokens->view().find(','))) +
+                     "\n"),
+          0600);
       !written) {
     return written;
   }
   return write_file(layout.shard(name) + "/shards.kubeconfig",
                     config("shard-base", "", "shard-admin",
                            "    client-certificate-data: " + base64_encode(*certificate) +
-                               "\n    client-key-data: " + base64_encode(*key) + "\n"),
+                               "\n    client-key-data: " + base64_encode(key->view()) + "\n"),
                     0600);
 }
 

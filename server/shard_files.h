@@ -5,6 +5,7 @@
 
 #include "auth/jwt.h"
 #include "base/error.h"
+#include "base/secret.h"
 #include "server/layout.h"
 
 /// Files of a shard in the folder of an installation.
@@ -31,8 +32,7 @@ namespace kintsugi::server {
 /// @{ ShardServerParams::as_kcp: the token of `kcp-admin` as a line of auth::TokenFile, made once;
 /// and the kubeconfigs as kcp's test server writes them, `root.kubeconfig` with that token and
 /// `shards.kubeconfig` with the pair of shard-admin, no server and the context `shard-base`.
-[[nodiscard]] Expected<std::string> ensure_kcp_tokens(const Layout& layout,
-                                                      const std::string& name);
+[[nodiscard]] Expected<Secret> ensure_kcp_tokens(const Layout& layout, const std::string& name);
 [[nodiscard]] Expected<void> write_kcp_files(const Layout& layout, const std::string& name,
                                              const std::string& base_url);
 /// @}

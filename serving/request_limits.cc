@@ -20,6 +20,26 @@ constexpr std::uint32_t kMade = 1U << 31;  // of RequestLimiter::limited_: there
 /// processes never need.
 std::mutex making;
 
+/// Whose part of a limit of many one of them has.
+constexpr LimitOf part_of(LimitOf of) noexcept {
+  switch (of) {
+    case LimitOf::kCluster:
+      return LimitOf::kClusterUser;
+    case LimitOf::kShard:
+      return LimitOf::kShardUser;
+    case LimitOf::kWorkspaceWatches:
+      return LimitOf::kWorkspaceWatcher;
+    default:
+      return LimitOf::kWorkspaceWriter;
+  }
+}
+
+std::string of_payer(std::string_view name, std::string_view payer) {
+  std::string both(name);
+  both.append(1, '\n').append(payer);
+  return both;
+}
+
 std::int64_t nanoseconds_of(TimePoint time) noexcept {
   return std::chrono::duration_cast<Duration>(time.time_since_epoch()).count();
 }
@@ -32,6 +52,7 @@ RequestLimiter::Pass::Pass(Pass&& other) noexcept
       weights_(other.weights_),
       of_(other.of_),
       count_(std::exchange(other.count_, std::uint8_t{0})),
+      tokens_(other.tokens_),
       watch_(other.watch_) {}
 
 RequestLimiter::Pass& RequestLimiter::Pass::operator=(Pass&& other) noexcept {
@@ -42,6 +63,7 @@ RequestLimiter::Pass& RequestLimiter::Pass::operator=(Pass&& other) noexcept {
     weights_ = other.weights_;
     of_ = other.of_;
     count_ = std::exchange(other.count_, std::uint8_t{0});
+    tokens_ = other.tokens_;
     watch_ = other.watch_;
   }
   return *this;
@@ -64,8 +86,10 @@ void RequestLimiter::Pass::drop_last() noexcept {
   --count_;
   const Rule& rule = limiter_->rules_[static_cast<std::size_t>(of_[count_])];
   Bucket& bucket = (*limiter_->buckets_)[buckets_[count_]];
-  bucket.full_at.fetch_sub(rule.interval.load(std::memory_order_relaxed),
-                           std::memory_order_relaxed);
+  if ((tokens_ >> count_ & 1U) != 0) {
+    bucket.full_at.fetch_sub(rule.interval.load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
+  }
   (watch_ ? bucket.watches : bucket.running).fetch_sub(weights_[count_], std::memory_order_relaxed);
   bucket.word.fetch_sub(1, std::memory_order_release);
   if (count_ == 0) {
@@ -149,7 +173,9 @@ void RequestLimiter::set(const RequestLimits& limits) {
                                              limits.merged_streams,
                                              limits.tunnels,
                                              limits.workspace_writes,
-                                             limits.workspace_watches};
+                                             limits.workspace_watches,
+                                             limits.cluster,
+                                             limits.shard};
   std::uint32_t limited = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool is_part = i >= static_cast<std::size_t>(LimitOf::kWorkspaceWriter);
@@ -198,11 +224,7 @@ RequestLimiter::Bucket* RequestLimiter::hold(std::uint64_t key, std::int64_t now
 Expected<void> RequestLimiter::charge_rest(Pass& pass, LimitOf of, std::string_view name,
                                            std::string_view payer, bool is_watch, TimePoint now,
                                            Error common) noexcept {
-  const LimitOf part =
-      of == LimitOf::kWorkspaceWatches ? LimitOf::kWorkspaceWatcher : LimitOf::kWorkspaceWriter;
-  std::string both(name);
-  both.append(1, '\n').append(payer);
-  if (charge(pass, part, both, is_watch, now)) {
+  if (charge(pass, part_of(of), of_payer(name, payer), is_watch, now)) {
     Expected<void> room = charge(pass, of, name, is_watch, now);
     if (!room) {
       pass.drop_last();
@@ -214,6 +236,39 @@ Expected<void> RequestLimiter::charge_rest(Pass& pass, LimitOf of, std::string_v
   return fail(std::move(common));
 }
 
+/// Where it counts what a payer holds from the first on, not only of the last eighth.
+Expected<void> RequestLimiter::charge_held(Pass& pass, LimitOf of, std::string_view name,
+                                           std::string_view payer, bool is_watch,
+                                           TimePoint now) noexcept {
+  const LimitOf part = part_of(of);
+  const LimitKind kind = is_watch ? LimitKind::kWatches : LimitKind::kConcurrent;
+  if (!charge(pass, part, of_payer(name, payer), is_watch, now, 1, Room::kCounted)) {
+    return refuse(of, kind, kSecond);  // no bucket is free
+  }
+  const auto own = static_cast<std::uint8_t>(pass.count_ - 1);
+  Expected<void> room = charge(pass, of, name, is_watch, now, 1, Room::kCommon);
+  if (room) {
+    return room;
+  }
+  const Rule& rule = rules_[static_cast<std::size_t>(part)];
+  Bucket& bucket = (*buckets_)[pass.buckets_[own]];
+  const std::uint32_t holds =
+      (is_watch ? bucket.watches : bucket.running).load(std::memory_order_relaxed);
+  const std::uint32_t most =
+      (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed);
+  if (holds > most || take_token(rule, bucket, nanoseconds_of(now), Room::kAll) > 0) {
+    refused_[index(of, holds > most ? kind : LimitKind::kRate)].fetch_add(
+        1, std::memory_order_relaxed);
+  } else {
+    pass.tokens_ = static_cast<std::uint8_t>(pass.tokens_ | 1U << own);
+    room = charge(pass, of, name, is_watch, now);
+  }
+  if (!room) {
+    pass.drop_last();
+  }
+  return room;
+}
+
 tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind, std::int64_t wait,
                                              Room room) noexcept {
   refused_[index(of, kind)].fetch_add(room == Room::kAll ? 1 : 0, std::memory_order_relaxed);
@@ -223,6 +278,26 @@ tl::unexpected<Error> RequestLimiter::refuse(LimitOf of, LimitKind kind, std::in
   const std::int64_t whole = (wait + kSecond - 1) / kSecond;
   error.edit().retry_after_seconds = static_cast<int>(std::clamp<std::int64_t>(whole, 1, 3'600));
   return fail(std::move(error));
+}
+
+/// @returns 0: the bucket has given one; else after how long it has one [ns]
+std::int64_t RequestLimiter::take_token(const Rule& rule, Bucket& bucket, std::int64_t now,
+                                        Room room) noexcept {
+  const std::int64_t interval = rule.interval.load(std::memory_order_relaxed);
+  std::int64_t full_at = bucket.full_at.load(std::memory_order_relaxed);
+  while (interval != 0) {
+    const std::int64_t from = std::max(full_at, now);
+    const std::int64_t tolerance = rule.tolerance.load(std::memory_order_relaxed);
+    const std::int64_t kept = room == Room::kCommon ? tolerance / kParts : 0;
+    const std::int64_t wait = from - now - (tolerance - kept);
+    if (wait > 0) {
+      return wait;
+    }
+    if (bucket.full_at.compare_exchange_weak(full_at, from + interval, std::memory_order_relaxed)) {
+      break;
+    }
+  }
+  return 0;
 }
 
 Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view name, bool is_watch,
@@ -254,28 +329,23 @@ Expected<void> RequestLimiter::charge(Pass& pass, LimitOf of, std::string_view n
   std::uint32_t most = (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed);
   most -= room == Room::kCommon ? most / kParts : 0;
   const std::uint32_t others = running.fetch_add(weight, std::memory_order_relaxed);
-  if (others != 0 && others + weight > most && most != 0) {
+  const auto give_up = [&] {
     running.fetch_sub(weight, std::memory_order_relaxed);
     bucket->word.fetch_sub(1, std::memory_order_release);
+  };
+  if (room != Room::kCounted && others != 0 && others + weight > most && most != 0) {
+    give_up();
     return refuse(of, kind, kSecond, room);
   }
-  const std::int64_t interval = rule.interval.load(std::memory_order_relaxed);
-  std::int64_t full_at = bucket->full_at.load(std::memory_order_relaxed);
-  while (interval != 0) {
-    const std::int64_t from = std::max(full_at, time);
-    const std::int64_t tolerance = rule.tolerance.load(std::memory_order_relaxed);
-    const std::int64_t kept = room == Room::kCommon ? tolerance / kParts : 0;
-    const std::int64_t wait = from - time - (tolerance - kept);
-    if (wait > 0) {
-      running.fetch_sub(weight, std::memory_order_relaxed);
-      bucket->word.fetch_sub(1, std::memory_order_release);
+  if (room != Room::kCounted) {
+    if (const std::int64_t wait = take_token(rule, *bucket, time, room); wait > 0) {
+      give_up();
       return refuse(of, LimitKind::kRate, wait, room);
     }
-    if (bucket->full_at.compare_exchange_weak(full_at, from + interval,
-                                              std::memory_order_relaxed)) {
-      break;
-    }
   }
+  const unsigned bit = 1U << pass.count_;
+  pass.tokens_ =
+      static_cast<std::uint8_t>(room == Room::kCounted ? pass.tokens_ & ~bit : pass.tokens_ | bit);
   pass.limiter_ = self_.lock();
   pass.watch_ = is_watch;
   pass.weights_[pass.count_] = weight;

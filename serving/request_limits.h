@@ -50,8 +50,10 @@ enum class LimitOf : std::uint8_t {
   kTunnels,
   kWorkspaceWriter,   ///< an eighth of kWorkspaceWrites, of one payer; made from that
   kWorkspaceWatcher,  ///< the same of kWorkspaceWatches
+  kClusterUser,       ///< of kCluster
+  kShardUser,         ///< of kShard
 };
-inline constexpr std::size_t kLimitsOf = 13;
+inline constexpr std::size_t kLimitsOf = 15;
 /// Of what.
 enum class LimitKind : std::uint8_t { kRate, kConcurrent, kWatches };
 
@@ -79,10 +81,11 @@ class RequestLimiter {
     friend class RequestLimiter;
     void drop_last() noexcept;
     std::shared_ptr<RequestLimiter> limiter_;
-    std::array<std::uint32_t, 6> buckets_{};
-    std::array<std::uint32_t, 6> weights_{};
-    std::array<LimitOf, 6> of_{};
+    std::array<std::uint32_t, 8> buckets_{};
+    std::array<std::uint32_t, 8> weights_{};
+    std::array<LimitOf, 8> of_{};
     std::uint8_t count_ = 0;
+    std::uint8_t tokens_ = 0;  // a bit for each bucket that has given one
     bool watch_ = false;
   };
 
@@ -98,7 +101,7 @@ class RequestLimiter {
   [[nodiscard]] bool limits(LimitOf of) const noexcept {
     return (limited_.load(std::memory_order_acquire) >> static_cast<unsigned>(of) & 1U) != 0;
   }
-  /// Charges a request to one more bucket of `pass`, at most six in all, all
+  /// Charges a request to one more bucket of `pass`, at most eight in all, all
   /// of one limiter.
   /// @param name  of the user, cluster, shard or address
   /// @param weight  requests that it counts as; one that is heavier than all may be runs alone
@@ -108,13 +111,21 @@ class RequestLimiter {
     return charge(pass, of, name, is_watch, now, weight, Room::kAll);
   }
   /// The same of a limit that many payers have together, of which no one uses up what is the
-  /// others' (SE-005, SE-093): the last eighth is for those who have not had an eighth of all of
-  /// it.
-  /// @param of  kWorkspaceWrites or kWorkspaceWatches
+  /// others' (SE-005, SE-089, SE-093): the last eighth is for those who have not had an eighth of
+  /// all of it. Of what requests hold (concurrent, watches) somebody who is alone has seven
+  /// eighths, since he may never give it back; of a rate, all. There is no eighth of fewer than
+  /// eight, nor of a burst of one.
+  /// @param of  kCluster, kShard, kWorkspaceWrites or kWorkspaceWatches
   /// @param payer  gives his name, where that matters
   template <class Payer>
   [[nodiscard]] Expected<void> charge_shared(Pass& pass, LimitOf of, std::string_view name,
                                              bool is_watch, TimePoint now, Payer&& payer) noexcept {
+    if (!limits(of)) {
+      return {};
+    }
+    if (keeps_held(of, is_watch)) {
+      return charge_held(pass, of, name, payer(), is_watch, now);
+    }
     Expected<void> room = charge(pass, of, name, is_watch, now, 1, Room::kCommon);
     if (!room) {
       room = charge_rest(pass, of, name, payer(), is_watch, now, std::move(room).error());
@@ -130,8 +141,8 @@ class RequestLimiter {
 
  private:
   /// How far a limit is used: all but the last eighth, or all. What is short of kCommon is no
-  /// refusal yet.
-  enum class Room : std::uint8_t { kAll, kCommon };
+  /// refusal yet. kCounted: it is told of the request and neither refuses it nor gives a token.
+  enum class Room : std::uint8_t { kAll, kCommon, kCounted };
   static constexpr std::uint32_t kParts = 8;
   struct Bucket {
     std::atomic<std::uint64_t> word = 0;    // tag of the key, and how many requests hold it
@@ -156,6 +167,16 @@ class RequestLimiter {
   [[nodiscard]] Expected<void> charge_rest(Pass& pass, LimitOf of, std::string_view name,
                                            std::string_view payer, bool is_watch, TimePoint now,
                                            Error common) noexcept;
+  [[nodiscard]] Expected<void> charge_held(Pass& pass, LimitOf of, std::string_view name,
+                                           std::string_view payer, bool is_watch,
+                                           TimePoint now) noexcept;
+  /// The limit is of what requests hold, and large enough to have eighths.
+  [[nodiscard]] bool keeps_held(LimitOf of, bool is_watch) const noexcept {
+    const Rule& rule = rules_[static_cast<std::size_t>(of)];
+    return (is_watch ? rule.watches : rule.concurrent).load(std::memory_order_relaxed) >= kParts;
+  }
+  [[nodiscard]] static std::int64_t take_token(const Rule& rule, Bucket& bucket, std::int64_t now,
+                                               Room room) noexcept;
   [[nodiscard]] Bucket* hold(std::uint64_t key, std::int64_t now) noexcept;
   [[nodiscard]] tl::unexpected<Error> refuse(LimitOf of, LimitKind kind, std::int64_t wait,
                                              Room room = Room::kAll) noexcept;

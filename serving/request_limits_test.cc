@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -172,28 +173,129 @@ TEST(RequestLimits, SE093_ManyUsersTogetherHaveNoMoreThanTheRate) {
   EXPECT_NEAR(all, 600, 10);
 }
 
-TEST(RequestLimits, SE093_SE005_OneUsersWatchesLeaveAnEighthToOthers) {
-  const auto limiter = RequestLimiter::make({.workspace_watches = {.watches = 80}});
-  std::vector<Pass> passes(200);
-  std::size_t next = 0;
-  const auto watch = [&](const std::string& user) {
-    return limiter
-        ->charge_shared(passes[next++], LimitOf::kWorkspaceWatches, "lc", true, kStart,
-                        [&] { return user; })
-        .has_value();
+/// What is held: of somebody who gives nothing back.
+struct Holders {
+  Holders(LimitOf limit_of, bool watches, const RequestLimits& limits)
+      : of(limit_of), is_watch(watches), limiter(RequestLimiter::make(limits)) {}
+  bool hold(const std::string& user) {
+    std::vector<Pass>& his = passes[user];
+    const auto room = limiter->charge_shared(his.emplace_back(), of, "lc", is_watch, kStart,
+                                             [&] { return user; });
+    if (!room) {
+      EXPECT_TRUE(his.back().is_empty()) << "what is refused holds nothing";
+      error = room.error().message();
+      his.pop_back();
+    }
+    return room.has_value();
+  }
+  int most(const std::string& user) {
+    int held = 0;
+    while (hold(user)) {
+      ++held;
+    }
+    return held;
+  }
+  const LimitOf of;
+  const bool is_watch;
+  std::shared_ptr<RequestLimiter> limiter;
+  std::map<std::string, std::vector<Pass>> passes;
+  std::string error;
+};
+
+TEST(RequestLimits, SE089_SE093_SE005_WhatOneUserHoldsLeavesAnEighthToOthers) {
+  struct Case {
+    LimitOf of;
+    bool is_watch;
+    RequestLimits limits;
+    std::string_view name;
   };
-  int heavy = 0;
-  for (int i = 0; i < 70; ++i) {
-    ASSERT_TRUE(watch("heavy")) << i;
+  const LimitRule watches{.watches = 80}, running{.concurrent = 80};
+  const Case cases[] = {
+      {LimitOf::kWorkspaceWatches, true, {.workspace_watches = watches}, "workspace.watches"},
+      {LimitOf::kCluster, true, {.cluster = watches}, "cluster.watches"},
+      {LimitOf::kCluster, false, {.cluster = running}, "cluster.concurrent"},
+      {LimitOf::kShard, true, {.shard = watches}, "shard.watches"},
+      {LimitOf::kShard, false, {.shard = running}, "shard.concurrent"}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    Holders holders(one.of, one.is_watch, one.limits);
+    EXPECT_EQ(holders.most("heavy"), 70)
+        << "he may hold them for ever: the others' part is not his";
+    EXPECT_EQ(holders.error, "Too many requests: limits." + std::string(one.name) +
+                                 " is reached, please try again later.");
+    EXPECT_EQ(holders.most("other"), 10) << "his own part, though nobody gave anything back";
+    EXPECT_EQ(holders.most("third"), 0) << "no more than there are";
+    EXPECT_EQ(holders.limiter->refused(one.of,
+                                       one.is_watch ? LimitKind::kWatches : LimitKind::kConcurrent),
+              3U);
+    holders.passes["heavy"].clear();
+    EXPECT_EQ(holders.most("other"), 60) << "all but the last eighth";
+    EXPECT_EQ(holders.most("third"), 10);
+    holders.passes.clear();
+    EXPECT_EQ(holders.most("heavy"), 70) << "nothing was lost";
+    holders.passes.clear();
   }
-  while (watch("heavy")) {
-    ++heavy;
+}
+
+TEST(RequestLimits, SE089_SmallLimitsHaveNoEighth) {
+  Holders holders(LimitOf::kCluster, false, {.cluster = {.concurrent = 7}});
+  EXPECT_EQ(holders.most("heavy"), 7);
+  EXPECT_EQ(holders.most("other"), 0);
+  holders.passes.clear();
+}
+
+TEST(RequestLimits, SE089_SE005_OneUserOfAClusterOrShardDoesNotUseUpTheRateOfItsOthers) {
+  for (const LimitOf of : {LimitOf::kCluster, LimitOf::kShard}) {
+    const LimitRule rule{.rps = 80, .burst = 80};
+    Holders holders(
+        of, false,
+        of == LimitOf::kCluster ? RequestLimits{.cluster = rule} : RequestLimits{.shard = rule});
+    const auto ask = [&](const std::string& user, TimePoint now) {
+      Pass pass;
+      return holders.limiter->charge_shared(pass, of, "lc", false, now, [&] { return user; })
+          .has_value();
+    };
+    TimePoint now = kStart;
+    while (ask("heavy", now)) {
+    }
+    now += milliseconds(500);
+    int heavy = 0, refused = 0;
+    for (int tick = 0; tick < 10'000; ++tick, now += milliseconds(1)) {
+      for (int i = 0; i < 4; ++i) {
+        heavy += ask("heavy", now) ? 1 : 0;
+      }
+      if (tick % 500 == 0) {
+        refused += ask("other", now) ? 0 : 1;
+      }
+    }
+    EXPECT_EQ(refused, 0);
+    EXPECT_NEAR(heavy, 800, 60) << "the rest is used";
   }
-  EXPECT_EQ(heavy, 10) << "who is alone has all of them";
-  passes[0].give_back();
-  passes[1].give_back();
-  EXPECT_TRUE(watch("other")) << "of the last eighth he has had his part";
-  passes.clear();
+}
+
+TEST(RequestLimits, SE089_WithARateAndWhatIsHeld_BothHaveTheirEighth) {
+  Holders holders(LimitOf::kCluster, false,
+                  {.cluster = {.rps = 16, .burst = 16, .concurrent = 1'000}});
+  EXPECT_EQ(holders.most("heavy"), 16) << "alone he has all of the rate";
+  const LimitRule rule{.rps = 1, .burst = 800, .concurrent = 80};
+  Holders running(LimitOf::kCluster, false, {.cluster = rule});
+  EXPECT_EQ(running.most("heavy"), 70);
+  EXPECT_EQ(running.most("other"), 10);
+  for (auto& [user, passes] : running.passes) {
+    for (Pass& pass : passes) {
+      pass.take_back();
+    }
+  }
+  running.passes.clear();
+  int all = 0;
+  while (const int more = running.most("heavy")) {
+    all += more;
+    running.passes.clear();
+    ASSERT_LE(all, 800);
+  }
+  EXPECT_EQ(all, 800) << "the tokens were taken back, each once; alone he has all of them";
+  holders.passes.clear();
+  running.passes.clear();
 }
 
 TEST(RequestLimits, SE077_WhatIsTakenBackIsNoLongerMissing) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/time.h"
 #include "http/handler.h"
 #include "net/loop.h"
+#include "serving/fair_seats.h"
 #include "topology/shard_pool.h"
 #include "topology/snapshot.h"
 
@@ -30,6 +32,9 @@ class Asking {
   /// Connections with the proxy's own credential; null: it is not known yet, or not needed.
   topology::ShardPool* own_pool = nullptr;
   std::shared_ptr<topology::SnapshotView> view;
+  /// Seats at a shard (SE-072), of which each part of a merged read has one until the shard begins
+  /// to answer; empty: it needs none.
+  std::function<serving::FairSeats&(const std::string& shard)> seats_of = {};
   const MergeOptions options;
   const MergeParams params;
   MergeStats stats;

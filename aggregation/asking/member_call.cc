@@ -6,6 +6,7 @@
 
 #include "aggregation/asking/merge_guard.h"
 #include "base/strings.h"
+#include "krm/status.h"
 
 namespace kintsugi::aggregation {
 namespace {
@@ -20,8 +21,8 @@ bool is_gzip(std::string_view content_encoding) {
 
 }  // namespace
 
-bool MemberCall::open(shards::ShardClient& client, net::UpstreamClass kind,
-                      http::RequestHead head) {
+bool MemberCall::open(shards::ShardClient& client, net::UpstreamClass kind, http::RequestHead head,
+                      const Turn& turn) {
   close();
   net::Upstream* upstream = client.upstream();
   if (upstream == nullptr || !client.admit()) {
@@ -29,15 +30,77 @@ bool MemberCall::open(shards::ShardClient& client, net::UpstreamClass kind,
   }
   client_ = client.handle();
   complete_ = false;
-  head.method = "GET";
-  head.end_stream = true;
-  head.target.insert(0, upstream->params().url.path);
-  client.dress(head.headers);
-  stream_ = &upstream->open(kind, head, *this);
+  if (turn.seats != nullptr) {
+    opening_ = std::make_unique<Opening>(loop_, kind);
+    if (!turn.seats->sit_if_quiet(opening_->seat, turn.who.level)) {
+      opening_->waits = true;
+      opening_->head = std::move(head);
+      const serving::FairQueues::Ask ask{.bytes = opening_->head.target.size(), .wait = turn.wait};
+      opening_->waits = !turn.seats->enter(
+          opening_->seat, turn.who, ask, [this](Expected<void> room) { on_turn(std::move(room)); });
+      if (opening_->waits) {
+        return true;
+      }
+      head = std::move(opening_->head);
+    }
+  }
+  send(*upstream, kind, std::move(head));
   return true;
 }
 
+void MemberCall::send(net::Upstream& upstream, net::UpstreamClass kind, http::RequestHead head) {
+  head.method = "GET";
+  head.end_stream = true;
+  head.target.insert(0, upstream.params().url.path);
+  (*client_)->dress(head.headers);
+  stream_ = &upstream.open(kind, head, *this);
+}
+
+void MemberCall::on_turn(Expected<void> room) {
+  if (!room) {  // also while it is opened: then its owner is not ready to hear of it
+    opening_->refusal = std::move(room).error();
+    opening_->later.start(Duration{}, [this] { tell([this] { refuse(); }); });
+    return;
+  }
+  opening_->waits = false;
+  const Duration waited = loop_.now() - opening_->since;
+  if (const auto steps = waited / serving::kWaitedStep; steps > 0) {
+    opening_->head.headers.set(serving::kWaitedHeader,
+                               std::to_string(steps * serving::kWaitedStep.count()));
+  }
+  shards::ShardClient* client = *client_;
+  net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
+  if (upstream == nullptr || !client->admit()) {
+    opening_.reset();
+    tell([this] { listener_.on_end(Errc::kUnreachable); });
+    return;
+  }
+  send(*upstream, opening_->kind, std::move(opening_->head));
+}
+
+/// As a shard would.
+void MemberCall::refuse() {
+  const std::unique_ptr<Opening> kept = std::move(opening_);
+  opening_ = std::make_unique<Opening>(loop_, kept->kind);  // it runs until its owner closes it
+  opening_->waits = true;
+  const Opening* const running = opening_.get();
+  const auto goes_on = [this, running] { return opening_.get() == running; };
+  http::ResponseHead head;
+  head.status = 429;
+  head.headers.add("content-type", "application/json");
+  head.headers.add("retry-after", std::to_string(krm::retry_after_seconds(*kept->refusal)));
+  listener_.on_head(head);
+  if (goes_on()) {
+    listener_.on_data(krm::to_status(*kept->refusal).dump());
+  }
+  if (goes_on()) {
+    opening_.reset();
+    listener_.on_end(Errc::kOk);
+  }
+}
+
 void MemberCall::close() noexcept {
+  opening_.reset();
   packed_.reset();
   if (stream_ != nullptr) {
     std::exchange(stream_, nullptr)->detach();
@@ -66,6 +129,10 @@ void MemberCall::tell(Run&& run) noexcept {
 void MemberCall::on_head(http::ResponseHead head, bool end) noexcept {
   if (shards::ShardClient* client = *client_) {
     client->on_success();
+  }
+  if (opening_ != nullptr) {
+    opening_->seat.answered(head.status == 429);
+    opening_.reset();
   }
   complete_ = end;
   if (is_gzip(head.headers.get("content-encoding"))) {
@@ -149,6 +216,7 @@ void MemberCall::on_close(Errc cause) noexcept {
     client->on_failure(cause);
   }
   stream_ = nullptr;
+  opening_.reset();
   const Errc how = complete_ ? Errc::kOk : cause == Errc::kOk ? Errc::kClosed : cause;
   tell([&] {
     if (packed_ == nullptr) {

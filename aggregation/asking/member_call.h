@@ -4,11 +4,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "http/gunzip.h"
 #include "http/handler.h"
 #include "net/loop.h"
 #include "net/upstream.h"
+#include "serving/fair_seats.h"
 #include "shards/shard_client.h"
 
 namespace kintsugi::aggregation {
@@ -39,13 +41,28 @@ class MemberCall final : private http::ResponseHandler {
   MemberCall(const MemberCall&) = delete;
   MemberCall& operator=(const MemberCall&) = delete;
 
-  /// Sends the request; on_end comes later if it cannot be sent. @param head its target is below
-  /// the shard's base URL. @return false: the shard is down, nothing comes.
+  /// Whose turn it waits for, at which seats, how long.
+  struct Turn {
+    serving::FairSeats* seats = nullptr;  ///< null: it does not wait
+    serving::FairSeats::Who who = {};
+    Duration wait = {};
+  };
+  /// Sends the request, when it is its turn; on_end comes later if it cannot be sent. It has its
+  /// seat until the shard begins to answer, so that no part of a read that runs keeps another one
+  /// waiting. Who gets none hears what a shard says that has no room: 429, Retry-After, a Status.
+  /// @param head its target is below the shard's base URL. @return false: the shard is down,
+  /// nothing comes.
   [[nodiscard]] bool open(shards::ShardClient& client, net::UpstreamClass kind,
-                          http::RequestHead head);
+                          http::RequestHead head, const Turn& turn);
+  [[nodiscard]] bool open(shards::ShardClient& client, net::UpstreamClass kind,
+                          http::RequestHead head) {
+    return open(client, kind, std::move(head), Turn());
+  }
   /// Nothing comes any more.
   void close() noexcept;
-  [[nodiscard]] bool running() const noexcept { return stream_ != nullptr || packed_ != nullptr; }
+  [[nodiscard]] bool running() const noexcept {
+    return stream_ != nullptr || packed_ != nullptr || (opening_ != nullptr && opening_->waits);
+  }
   void consume(std::size_t bytes) noexcept;
 
  private:
@@ -65,6 +82,20 @@ class MemberCall final : private http::ResponseHandler {
     std::optional<Errc> end;  ///< of the stream
     net::Timer later;
   };
+  /// Until the shard begins to answer.
+  struct Opening {
+    Opening(net::Loop& loop, net::UpstreamClass k) : kind(k), since(loop.now()), later(loop) {}
+    serving::Seat seat;
+    const net::UpstreamClass kind;
+    http::RequestHead head;  // while it waits
+    bool waits = false;      // nothing has been sent
+    const TimePoint since;
+    std::optional<Error> refusal;
+    net::Timer later;
+  };
+  void send(net::Upstream& upstream, net::UpstreamClass kind, http::RequestHead head);
+  void on_turn(Expected<void> room);
+  void refuse();
   /// Runs what may throw.
   template <class Run>
   void tell(Run&& run) noexcept;
@@ -75,8 +106,9 @@ class MemberCall final : private http::ResponseHandler {
   Listener& listener_;
   shards::ShardClient::Handle client_;
   http::RequestStream* stream_ = nullptr;
-  std::unique_ptr<Packed> packed_;  // null: the body comes as it is
-  bool complete_ = false;           // END_STREAM was seen
+  std::unique_ptr<Opening> opening_;  // null: it has begun to answer, or took no seat
+  std::unique_ptr<Packed> packed_;    // null: the body comes as it is
+  bool complete_ = false;             // END_STREAM was seen
 };
 
 }  // namespace kintsugi::aggregation

@@ -48,19 +48,34 @@ struct ReadGate::Book {
            mine->second + wish.amount <= limits.of_identity;
   }
 
-  /// In order of arrival. Loops are told under the mutex: a visitor that is in the line has a
-  /// ticket, and that a loop.
+  /// Who goes next: of those whose identity has room of its own, whose has least inside.
+  [[nodiscard]] auto next_of(Scope& scope) const {
+    auto next = scope.waiting.end();
+    std::size_t least = 0;
+    for (auto each = scope.waiting.begin(); each != scope.waiting.end(); ++each) {
+      const Wish& wish = (*each)->wish;
+      const auto mine = scope.by_identity.find(wish.identity);
+      const std::size_t has = mine == scope.by_identity.end() ? 0 : mine->second;
+      if ((next == scope.waiting.end() || has < least) && has_own_room(scope, wish)) {
+        next = each;
+        least = has;
+        if (has == 0) {
+          break;
+        }
+      }
+    }
+    return next;
+  }
+
+  /// Loops are told under the mutex: a visitor that is in the line has a ticket, and that a loop.
   void let_in(Scope& scope, const Visitor* newcomer) {
-    for (auto next = scope.waiting.begin(); next != scope.waiting.end();) {
-      const std::shared_ptr<Visitor> visitor = *next;
-      if (is_full(scope, visitor->wish)) {
+    for (;;) {
+      const auto next = next_of(scope);
+      if (next == scope.waiting.end() || is_full(scope, (*next)->wish)) {
         return;
       }
-      if (!has_own_room(scope, visitor->wish)) {
-        ++next;
-        continue;
-      }
-      next = scope.waiting.erase(next);
+      const std::shared_ptr<Visitor> visitor = *next;
+      scope.waiting.erase(next);
       scope.used += visitor->wish.amount;
       scope.by_identity[visitor->wish.identity] += visitor->wish.amount;
       visitor->state = Visitor::State::kInside;

@@ -12,8 +12,9 @@
 namespace kintsugi::aggregation {
 
 /// How much the merged reads of a process ask of shards at a time: so much of one scope, so much of
-/// that for one identity. Who finds no room waits, in order of arrival; those whose identity has
-/// all that is its own are passed by. Threads: any.
+/// that for one identity. Who finds no room waits; those whose identity has least inside go first,
+/// of these who came first; those whose identity has all that is its own are passed by (SE-005).
+/// Threads: any.
 class ReadGate {
   struct Book;
   struct Visitor;
@@ -25,9 +26,10 @@ class ReadGate {
     std::size_t waiting = 0;      ///< [visitors] of one scope
   };
   /// For lists, which take all of their streams to shards at once: two of them never wait for each
-  /// other (AGG-601).
+  /// other (AGG-601). A quarter is one payer's, who may read them as slowly as he likes.
   [[nodiscard]] static constexpr Limits for_lists(std::size_t streams) noexcept {
-    return {.at_once = streams, .of_identity = 0, .waiting = 1'024};
+    return {
+        .at_once = streams, .of_identity = streams / 4 == 0 ? 1 : streams / 4, .waiting = 1'024};
   }
   /// For watches that take in present objects: shards serve these from a cost of their own for each
   /// (AGG-804).

@@ -28,12 +28,56 @@ struct Lists : Turns {
   ReadGate gate;
   std::vector<int> ran;
   TicketPtr come(std::size_t streams, int number) {
-    return gate.enter(loop, {.amount = streams}, seconds(600), [this, number](Answer answer) {
-      EXPECT_EQ(answer, Answer::kGo);
-      ran.push_back(number);
-    });
+    return come(streams, number, "payer-" + std::to_string(number));
+  }
+  TicketPtr come(std::size_t streams, int number, const std::string& who) {
+    return gate.enter(loop, {.identity = who, .amount = streams}, seconds(600),
+                      [this, number](Answer answer) {
+                        EXPECT_EQ(answer, Answer::kGo);
+                        ran.push_back(number);
+                      });
   }
 };
+
+TEST(ReadGate, SE005_OnePayersListsHaveAQuarterOfTheStreams) {
+  Lists lists(16);
+  std::vector<TicketPtr> heavy;
+  for (int i = 0; i < 10; ++i) {
+    heavy.push_back(lists.come(2, i, "heavy"));
+    EXPECT_EQ(heavy.back()->may_go(), i < 2) << i;
+  }
+  const TicketPtr light = lists.come(4, 100, "light");
+  EXPECT_TRUE(light->may_go());
+  const TicketPtr wide = lists.come(6, 101, "wide");
+  EXPECT_TRUE(wide->may_go()) << "one that takes more goes as long as it is his only one";
+  EXPECT_FALSE(lists.come(1, 102, "wide")->may_go());
+  heavy[0].reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{2})) << "his next one";
+}
+
+TEST(ReadGate, SE005_WhoHasLeastInsideGoesNext) {
+  Lists lists(8);
+  std::vector<TicketPtr> inside;
+  for (int i = 0; i < 8; ++i) {
+    inside.push_back(lists.come(1, i, "payer-" + std::to_string(i / 2)));
+    ASSERT_TRUE(inside.back()->may_go());
+  }
+  const TicketPtr first = lists.come(1, 10, "payer-0"), second = lists.come(1, 11, "payer-1"),
+                  other = lists.come(1, 12, "other"), third = lists.come(1, 13, "third");
+  inside[0].reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{12})) << "he has none, although he came last but one";
+  inside[4].reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{12, 13}));
+  inside[6].reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{12, 13, 10})) << "he has one, payer-1 two";
+  inside[2].reset();
+  lists.run();
+  EXPECT_EQ(lists.ran, (std::vector<int>{12, 13, 10, 11}));
+}
 
 TEST(ReadGate, WhenFull_AGG601_WholeListsWaitInOrder) {
   Lists lists(4);

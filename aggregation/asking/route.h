@@ -13,6 +13,7 @@
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/cursor.h"
 #include "krm/request_info.h"
+#include "serving/fair_queues.h"
 #include "topology/snapshot.h"
 
 /// Which shards a merged read is about, and where it is asked of them.
@@ -38,6 +39,13 @@ struct Member {
 [[nodiscard]] std::string_view marker_of(const MergeOptions& options, const Member& member,
                                          std::string_view cluster, std::string& room);
 
+/// Whose turn a merged read waits for where there is more to do than can be done at once, as other
+/// requests do (SE-071, SE-072).
+struct MergeCaller {
+  serving::Level level = serving::Level::kTenant;
+  std::string payer = {}, cluster = {};
+};
+
 /// Where a merged request goes.
 struct MergeRoute {
   Scope scope;
@@ -46,6 +54,7 @@ struct MergeRoute {
   std::string path;
   bool virtual_url = false;  ///< below the shards' virtual workspace URLs
   std::string payer = {};    ///< whose its continue tokens are: token_payer()
+  MergeCaller caller = {};   ///< who is charged; of streams that callers share, who began them
   /// The shards that it covers now, by slot. Asked again when the topology changes.
   std::function<std::vector<Member>()> members;
   /// The caller has to be allowed this first (AGG-904); null: shards judge the caller themselves.

@@ -54,7 +54,13 @@ http::RequestHead ShardQuestion::probe() const {
 std::string ask_shard(Asking& shared, const MergeRoute& route, topology::ShardId shard,
                       net::UpstreamClass kind, http::RequestHead head, MemberCall& call) {
   shards::ShardClient* client = shared.client_of(route, shard);
-  if (client != nullptr && call.open(*client, kind, std::move(head))) {
+  MemberCall::Turn turn;
+  if (client != nullptr && shared.seats_of) {
+    turn.seats = &shared.seats_of(client->name());
+    turn.who = {route.caller.level, route.caller.payer, route.caller.cluster};
+    turn.wait = shared.params.first_byte / 2;  // the rest is the shard's
+  }
+  if (client != nullptr && call.open(*client, kind, std::move(head), turn)) {
     return {};
   }
   return client == nullptr || client->cause().empty() ? "not known yet"

@@ -13,12 +13,11 @@ namespace kintsugi::aggregation {
 namespace {
 
 TokenKey key(std::uint8_t id, char first) {
-  TokenKey out;
-  out.id = id;
+  std::string secret;
   for (int i = 0; i < 32; ++i) {
-    out.secret += static_cast<char>(first + i);
+    secret += static_cast<char>(first + i);
   }
-  return out;
+  return {id, Secret(std::move(secret))};
 }
 
 ListQuestion question() {

@@ -109,14 +109,15 @@ Expected<void> SlotKeeper::start() {
     return fail(table.error().clone());
   }
   const Expected<store::Entry> key = store_.get(kTokenKey);
-  std::string secret;
+  Secret secret;
   if (key) {
-    secret = key->value.view();
+    secret = Secret::copy_of(key->value.view());
   } else {
     is_new_ = true;
-    secret = random_bytes(32);
+    secret = Secret(random_bytes(32));
     std::vector<store::Op> ops;
-    ops.push_back({store::EventType::kPut, std::string(kTokenKey), secret, std::nullopt});
+    ops.push_back(
+        {store::EventType::kPut, std::string(kTokenKey), std::string(secret.view()), std::nullopt});
     if (const auto stored = store_.commit_wait(std::move(ops)); !stored) {
       return fail(stored.error().clone());
     }

@@ -35,7 +35,7 @@ Expected<std::uint32_t> SlotKeeper::take_shared_epoch() {
   const auto begin = [this](SharedContent& content) {
     if (content.token_secret.empty()) {
       is_new_ = true;
-      content.token_secret = random_bytes(32);
+      content.token_secret = Secret(random_bytes(32));
     }
     content.epoch = content.epoch >= kMaxEpoch ? 1 : content.epoch + 1;
     return true;
@@ -116,7 +116,7 @@ void SlotKeeper::look_shared(SlotChange own) {
 void SlotKeeper::adopt(SharedContent content) {
   const bool is_news = is_older(*history_, content.slots);
   const bool is_new_key =
-      !content.token_secret.empty() && content.token_secret != keys_.front().secret;
+      !content.token_secret.empty() && !(content.token_secret == keys_.front().secret);
   if (!is_news && !is_new_key) {
     return;
   }

@@ -27,20 +27,22 @@ std::optional<unsigned> hex_digit(char c) noexcept {
   return std::nullopt;
 }
 
-std::optional<std::string> secret_of(std::string_view hex) {
+std::optional<Secret> secret_of(std::string_view hex) {
   if (hex.size() % 2 != 0 || hex.size() < 2 * kLeastSecret || hex.size() > 2 * kMostSecret) {
     return std::nullopt;
   }
   std::string out;
+  out.reserve(hex.size() / 2);  // grown, it would leave a part behind
   for (std::size_t i = 0; i < hex.size(); i += 2) {
     const auto high = hex_digit(hex[i]);
     const auto low = hex_digit(hex[i + 1]);
     if (!high || !low) {
+      wipe(out);
       return std::nullopt;
     }
     out += static_cast<char>(*high << 4 | *low);
   }
-  return out;
+  return Secret(std::move(out));
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ Expected<TokenKeys> parse_token_keys(std::string_view text) {
     if (keys.size() == kMostKeys) {
       return wrong("more than " + std::to_string(kMostKeys) + " keys");
     }
-    keys.push_back({*id, *secret});
+    keys.emplace_back(*id, *secret);
   }
   if (keys.empty()) {
     return fail(Errc::kConfig, "there is no key");

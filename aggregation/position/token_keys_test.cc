@@ -16,7 +16,7 @@ TEST(TokenKeys, WhenRead_T29_TheFirstSignsAndAllAreAccepted) {
   EXPECT_EQ(keys->front().id, 7);
   EXPECT_EQ(keys->back().id, 3);
   EXPECT_EQ(keys->back().secret.size(), 32U);
-  EXPECT_EQ(keys->back().secret[31], '\x1f');
+  EXPECT_EQ(keys->back().secret.view()[31], '\x1f');
 }
 
 TEST(TokenKeys, WhenWrong_NamesTheLine) {

@@ -96,7 +96,7 @@ std::string bound_list(const Request& request, std::string_view ns, const ListOp
 }
 
 const auth::TokenKeys& keys_of_process() {
-  static const auth::TokenKeys keys = {{0, random_bytes(kSecretBytes)}};
+  static const auth::TokenKeys keys = {{0, Secret(random_bytes(kSecretBytes))}};
   return keys;
 }
 

@@ -153,7 +153,7 @@ TEST(ContinueToken, WhenAM278TokensCome_AreBadRequests) {
 }
 
 TEST(ContinueToken, SE166_WhenItsKeyIsGone_IsExpired) {
-  const auth::TokenKeys before = {{7, "a secret that is not used any more"}};
+  const auth::TokenKeys before = {{7, Secret::copy_of("a secret that is not used any more")}};
   const std::string token = ContinueToken{1, "a"}.encode(before, "here");
   const auto read = ContinueToken::decode(token, keys_of_process(), "here");
   ASSERT_FALSE(read);

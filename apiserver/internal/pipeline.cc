@@ -184,6 +184,7 @@ bool charge(const RequestPtr& request) {
   const bool is_watch = request->info.verb == "watch";
   const TimePoint now = request->server.loop().now();
   using serving::LimitOf;
+  const auto name_of_payer = [&request] { return request->exchange->payer().name; };
   Expected<void> room;
   if (limits->limits(LimitOf::kUser) || limits->limits(LimitOf::kUnauthenticated)) {
     const net::BodyPayer payer = request->exchange->payer();
@@ -191,10 +192,11 @@ bool charge(const RequestPtr& request) {
                           payer.name, is_watch, now);
   }
   if (room && !request->outside && request->cluster != "*") {
-    room = limits->charge(request->pass, LimitOf::kCluster, request->cluster, is_watch, now);
+    room = limits->charge_shared(request->pass, LimitOf::kCluster, request->cluster, is_watch, now,
+                                 name_of_payer);
   }
   if (room) {
-    room = limits->charge(request->pass, LimitOf::kShard, {}, is_watch, now);
+    room = limits->charge_shared(request->pass, LimitOf::kShard, {}, is_watch, now, name_of_payer);
   }
   if (!room) {
     request->pass.take_back();

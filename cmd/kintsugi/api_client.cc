@@ -114,7 +114,7 @@ Expected<net::FetchResponse> ApiClient::exchange(const std::string& method,
   request.headers.add("accept", "application/json");
   request.headers.add("user-agent", std::string("kintsugi-ws/") + product_version());
   if (!authorization_.empty()) {
-    request.headers.add("authorization", authorization_);
+    request.headers.add("authorization", authorization_.view());
   }
   if (!body.empty()) {
     request.headers.add("content-type", "application/json");

@@ -41,7 +41,8 @@ class ApiClient {
   [[nodiscard]] Error unreachable(const Error& cause) const;
 
   net::Loop loop_;
-  std::string server_, authorization_;
+  std::string server_;
+  Secret authorization_;
   Duration limit_ = seconds(60);
   std::unique_ptr<net::Upstream> upstream_;
 };

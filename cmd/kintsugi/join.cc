@@ -36,10 +36,12 @@ FlagTable flag_table(Options& options) {
         {"port", "PORT", "6443", "the same", into(options.port)}}}};
 }
 
-Expected<std::string> read_token(const std::string& file) {
-  std::string text;
+Expected<Secret> read_token(const std::string& file) {
+  Secret text;
   if (file == "-") {
-    std::getline(std::cin, text);
+    std::string line;
+    std::getline(std::cin, line);
+    text = Secret(std::move(line));
   } else {
     auto read = read_secret_file(file);
     if (!read) {
@@ -47,7 +49,7 @@ Expected<std::string> read_token(const std::string& file) {
     }
     text = std::move(*read);
   }
-  return std::string(trim(std::string_view(text).substr(0, text.find('\n'))));
+  return Secret::copy_of(trim(text.view().substr(0, text.view().find('\n'))));
 }
 
 /// The CA first: before it is known to be the one that is meant, nothing is told.
@@ -83,7 +85,7 @@ Expected<std::string> join(const Options& options) {
   if (!client) {
     return fail(std::move(client.error()));
   }
-  krm::Json body = krm::Json::object({{"token", *token}});
+  krm::Json body = krm::Json::object({{"token", token->view()}});
   for (const auto& [use, request] : keys->request_pem) {
     body.make({"requests", use}) = request;
   }

@@ -418,7 +418,8 @@ Expected<void> ensure_serving_pair(const KcpFlagValues& values, const std::strin
   if (!pair) {
     return fail(std::move(pair.error()));
   }
-  if (auto result = server::write_file(config.listener.key_file, pair->key_pem, 0600); !result) {
+  if (auto result = server::write_file(config.listener.key_file, pair->key_pem.view(), 0600);
+      !result) {
     return fail(std::move(result.error()).at(flag));
   }
   return server::write_file(config.listener.cert_file,

@@ -66,7 +66,7 @@ auth::RequestAuthenticator::Params credential_params(
   out.request_header.allowed_names = params.proxy_names;
   out.tokens = std::move(accounts);
   if (!params.tokens.empty()) {
-    if (auto known = auth::TokenFile::parse(params.tokens)) {
+    if (auto known = auth::TokenFile::parse(params.tokens.view())) {
       out.tokens = std::make_shared<auth::TokenUnion>(
           std::vector<std::shared_ptr<auth::TokenAuthenticator>>{*known, std::move(out.tokens)});
     }
@@ -140,13 +140,13 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
       stand_in_authorizer_(authorizer_),
       authenticator_(credential_params(params, accounts_), !params.hides_existence),
       certificate_proofs_(loop, params.verifier, identities_of_shard(params.peers)),
-      token_proofs_(loop,
-                    [this](const std::string& token, const std::string& cluster,
-                           auth::TokenProofs::Done done) {
-                      http::RequestHead head;
-                      head.headers.add("authorization", "Bearer " + token);
-                      authenticator_.authenticate(head, http::PeerInfo(), cluster, std::move(done));
-                    }),
+      token_proofs_(
+          loop,
+          [this](std::string_view token, const std::string& cluster, auth::TokenProofs::Done done) {
+            http::RequestHead head;
+            head.headers.add("authorization", Secret::joined({"Bearer ", token}).view());
+            authenticator_.authenticate(head, http::PeerInfo(), cluster, std::move(done));
+          }),
       in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
         return root_.is_identity(group, resource, hash);
       }),

@@ -21,7 +21,7 @@ constexpr std::size_t kSecretBytes = 32, kMostKeys = 2;
 
 struct Kept {
   auth::TokenKey key;
-  std::int64_t made = 0;  ///< [s since 1970]
+  std::int64_t made;  ///< [s since 1970]
 };
 
 Expected<std::vector<Kept>> read(std::string_view text) {
@@ -30,10 +30,11 @@ Expected<std::vector<Kept>> read(std::string_view text) {
   std::vector<Kept> out;
   if (keys != nullptr) {
     for (const Json& one : keys->items()) {
-      const auto secret = base64url_decode(one.text({"secret"}));
+      auto secret = base64url_decode(one.text({"secret"}));
       const Json *id = one.find("id"), *made = one.find("made");
       if (secret && secret->size() == kSecretBytes && id != nullptr && made != nullptr) {
-        out.push_back({{static_cast<std::uint8_t>(id->as_integer()), *secret}, made->as_integer()});
+        out.push_back({{static_cast<std::uint8_t>(id->as_integer()), Secret(std::move(*secret))},
+                       made->as_integer()});
       }
     }
   }
@@ -47,7 +48,7 @@ std::string written(const std::vector<Kept>& kept) {
   Json keys = Json::array();
   for (const Kept& one : kept) {
     keys.push_back(Json::object({{"id", Json(std::int64_t{one.key.id})},
-                                 {"secret", Json(base64url_encode(one.key.secret))},
+                                 {"secret", Json(base64url_encode(one.key.secret.view()))},
                                  {"made", Json(one.made)}}));
   }
   return Json::object({{"keys", std::move(keys)}}).dump();
@@ -69,8 +70,9 @@ Expected<auth::TokenKeys> read_token_keys(store::Store& store, std::int64_t now)
   }
   if (kept.empty() || now - kept.front().made >= kWeek) {
     const auto id = static_cast<std::uint8_t>(kept.empty() ? 1 : kept.front().key.id + 1);
-    kept.insert(kept.begin(), {{id, random_bytes(kSecretBytes)}, now});
-    kept.resize(std::min(kept.size(), kMostKeys));
+    kept.insert(kept.begin(), {{id, Secret(random_bytes(kSecretBytes))}, now});
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(std::min(kept.size(), kMostKeys)),
+               kept.end());
     std::vector<store::Op> ops;
     ops.push_back({store::EventType::kPut, std::string(kTokenKeys), written(kept), std::nullopt});
     if (const auto stored = store.commit_wait(std::move(ops)); !stored) {

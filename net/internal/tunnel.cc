@@ -21,19 +21,23 @@ bool is_taken(std::string_view head) {
 
 }  // namespace
 
-Tunnel::Tunnel(Loop& loop, int fd, const std::string& target, const std::string& authorization,
+Tunnel::Tunnel(Loop& loop, int fd, const std::string& target, const Secret& authorization,
                Duration timeout, Done done)
     : loop_(loop), fd_(fd), done_(std::move(done)), timer_(loop) {
   out_ = "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n";
   if (!authorization.empty()) {
-    out_ += "Proxy-Authorization: " + authorization + "\r\n";
+    out_.reserve(out_.size() + authorization.size() + 64);  // grown, it would leave a part behind
+    out_.append("Proxy-Authorization: ").append(authorization.view()).append("\r\n");
   }
   out_ += "\r\n";
   timer_.start(timeout, [this] { finish(fail(Errc::kUnreachable, "the proxy does not answer")); });
   loop_.watch(fd_, *this);
 }
 
-Tunnel::~Tunnel() { drop(); }
+Tunnel::~Tunnel() {
+  wipe(out_);
+  drop();
+}
 
 void Tunnel::drop() noexcept {
   if (fd_ >= 0) {

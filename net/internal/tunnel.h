@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/time.h"
 #include "net/loop.h"
 
@@ -17,7 +18,7 @@ class Tunnel final : public FdHandler {
   /// Owns `fd` until `done` gets it back, in a later turn; that may destroy this object.
   /// @param target  "host:port". @param authorization  for the proxy, "": none
   /// @error kUnreachable  the proxy refuses, or has not answered within `timeout`
-  Tunnel(Loop& loop, int fd, const std::string& target, const std::string& authorization,
+  Tunnel(Loop& loop, int fd, const std::string& target, const Secret& authorization,
          Duration timeout, Done done);
   ~Tunnel();
   Tunnel(const Tunnel&) = delete;

@@ -39,7 +39,7 @@ bool is_administrator(const auth::CertificateIdentity& identity) {
 
 }  // namespace
 
-AdminGate::AdminGate(const std::string& token, http::Handler& inner)
+AdminGate::AdminGate(std::string_view token, http::Handler& inner)
     : digest_(token.empty() ? std::string() : digest_of(token)), inner_(inner) {}
 
 std::unique_ptr<http::RequestHandler> AdminGate::on_request(http::RequestHead head,

@@ -14,7 +14,7 @@ namespace kintsugi::proxy {
 class AdminGate final : public http::Handler {
  public:
   /// @param token  "": none is accepted. @param inner  answers; must outlive it.
-  AdminGate(const std::string& token, http::Handler& inner);
+  AdminGate(std::string_view token, http::Handler& inner);
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
 

@@ -163,5 +163,31 @@ TEST(FairForward, R30_LimitsOfAClusterAndAShardCountWhatGoesThere) {
   EXPECT_EQ(bounded.limits->requests().refused(LimitOf::kCluster, LimitKind::kConcurrent), 1U);
 }
 
+TEST(FairForward, SE089_OnePayerLeavesAnEighthOfAClusterAndOfAShardToOthers) {
+  for (const bool of_shard : {false, true}) {
+    const serving::LimitRule rule{.concurrent = 16};
+    Bounded bounded({}, of_shard ? serving::RequestLimits{.shard = rule}
+                                 : serving::RequestLimits{.cluster = rule});
+    Rig& rig = bounded.rig;
+    std::list<Answer> heavy;
+    for (int i = 0; i < 14; ++i) {
+      rig.send(heavy.emplace_back(), Rig::get(kApi));
+    }
+    ASSERT_TRUE(rig.until([&] { return rig.shard.exchanges.size() == 14; }));
+    Answer refused;
+    rig.ask(refused, Rig::get(kApi));
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_NE(refused.body.find(of_shard ? "limits.shard.concurrent" : "limits.cluster.concurrent"),
+              std::string::npos);
+    bounded.become_alice();
+    Answer one, two, three;
+    rig.send(one, Rig::get(kApi));
+    rig.send(two, Rig::get(kApi));
+    ASSERT_TRUE(rig.until([&] { return rig.shard.exchanges.size() == 16; }));
+    rig.ask(three, Rig::get(kApi));
+    EXPECT_EQ(three.status, 429) << "no more than there are";
+  }
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

@@ -152,7 +152,7 @@ void TokenGate::judge_again() {
 void TokenGate::follow_proofs(net::Loop& loop, std::function<void()> ended) {
   followed_ = std::make_unique<Followed>(loop);
   followed_->proofs = std::make_unique<auth::TokenProofs>(
-      loop, [this](const std::string& token, const std::string& cluster,
+      loop, [this](std::string_view token, const std::string& cluster,
                    auth::TokenProofs::Done done) { ask(token, cluster, std::move(done)); });
   followed_->proofs->on_ended(ended);
   followed_->ended = std::move(ended);
@@ -187,7 +187,7 @@ void TokenGate::arm() {
 }
 
 /// As identify() would have it judged.
-void TokenGate::ask(const std::string& token, const std::string& cluster,
+void TokenGate::ask(std::string_view token, const std::string& cluster,
                     auth::TokenProofs::Done done) {
   const bool in_workspace = methods_.workspaces != nullptr && !cluster.empty() &&
                             methods_.workspaces->concern(cluster, true);

@@ -64,7 +64,7 @@ class TokenGate final : public RoutedHandler {
   };
   void look();
   void arm();
-  void ask(const std::string& token, const std::string& cluster, auth::TokenProofs::Done done);
+  void ask(std::string_view token, const std::string& cluster, auth::TokenProofs::Done done);
   [[nodiscard]] bool concerns(const Request& request, const http::PeerInfo& peer) const;
   [[nodiscard]] std::unique_ptr<http::RequestHandler> begin(Request&& request,
                                                             http::ResponseStream& stream);

@@ -100,7 +100,7 @@ void TokenWebhook::authenticate_token(const auth::BearerPtr& token,
   request.headers.add("content-type", "application/json");
   request.headers.add("accept", "application/json");
   if (!config_.authorization.empty()) {
-    request.headers.add("authorization", config_.authorization);
+    request.headers.add("authorization", config_.authorization.view());
   }
   request.body = Json::object({{"apiVersion", "authentication.k8s.io/" + config_.version},
                                {"kind", "TokenReview"},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "auth/authenticators.h"
+#include "base/secret.h"
 #include "base/strings.h"
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -13,7 +14,7 @@ namespace kintsugi::proxy {
 
 struct TokenWebhookConfig {
   net::UpstreamParams server;
-  std::string authorization;   ///< of the proxy itself, "": a client certificate or nothing
+  Secret authorization;        ///< of the proxy itself, "": a client certificate or nothing
   std::string version = "v1";  ///< of authentication.k8s.io: "v1" or "v1beta1"
   Duration cache = seconds(120);
   Duration timeout = seconds(30);

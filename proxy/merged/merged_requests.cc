@@ -181,10 +181,18 @@ MergedRequests::Answer MergedRequests::read(Request&& request, http::ResponseStr
   }
   params_.admission.add_forwarding_headers(head, stream.peer());
   if (asked.use == Use::kGet) {
+    merge.caller = caller_of(head, stream.peer());
     return aggregation::answer_merged_get(params_.merge.lists, params_.merge.late_slots,
                                           std::move(head), stream, std::move(merge));
   }
   return bounded(std::move(head), stream, std::move(merge));
+}
+
+aggregation::MergeCaller MergedRequests::caller_of(const http::RequestHead& head,
+                                                   const http::PeerInfo& peer) const {
+  net::BodyPayer payer;
+  const serving::FairSeats::Who who = who_waits(params_.forward, head, peer, payer);
+  return {who.level, std::string(who.payer), std::string(who.cluster)};
 }
 
 /// As many of a payer's as he may have (SE-086).
@@ -192,6 +200,7 @@ MergedRequests::Answer MergedRequests::bounded(http::RequestHead&& head,
                                                http::ResponseStream& stream,
                                                aggregation::MergeRoute&& merge) {
   serving::RequestLimiter::Pass pass;
+  merge.caller = caller_of(head, stream.peer());
   const std::size_t streams = params_.view->current().shards().size();
   if (auto room = admit_merged_read(params_.forward, pass, head, stream.peer(), streams); !room) {
     return params_.forward.refusals.answer(head, stream, std::move(room).error());

@@ -48,6 +48,8 @@ class MergedRequests {
  private:
   [[nodiscard]] Answer bounded(http::RequestHead&& head, http::ResponseStream& stream,
                                aggregation::MergeRoute&& merge);
+  [[nodiscard]] aggregation::MergeCaller caller_of(const http::RequestHead& head,
+                                                   const http::PeerInfo& peer) const;
   [[nodiscard]] Answer document(Request&& request, http::ResponseStream& stream,
                                 const Route& route);
   [[nodiscard]] aggregation::DocumentRoute::Source source_of(const topology::ShardInfo& shard,

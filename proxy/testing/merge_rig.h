@@ -34,6 +34,7 @@ class MergedReads : public ::testing::Test {
           params.merge_options = options;
           set(params.merge_params);
           params.memory = memory_;
+          params.process_limits = process_limits_;
         });
     rig_->log_in();
     scripts_.resize(names.size());
@@ -86,6 +87,7 @@ class MergedReads : public ::testing::Test {
   }
 
   std::shared_ptr<MemoryBudget> memory_ = std::make_shared<MemoryBudget>(0);
+  std::shared_ptr<serving::ProcessLimits> process_limits_;  // null: none
   std::unique_ptr<Rig> rig_;
   std::vector<std::unique_ptr<FakeShard>> more_;
   std::vector<Script> scripts_;

@@ -238,7 +238,7 @@ class Rig {
       change.present.push_back(known->spec.name);
     }
     slots = std::make_shared<const aggregation::SlotHistory>(*before->changed(change, 1));
-    handler->set_slots(slots, {{1, "secret"}});
+    handler->set_slots(slots, {{1, Secret::copy_of("secret")}});
   }
   /// One more shard, of what kind the caller says; it owns nothing. @param before  its slot is new
   /// in the generation after this

@@ -54,7 +54,7 @@ Expected<Writes> plan_beginning(const std::string& common_name, const CaFiles& f
       return fail(std::move(pair.error()));
     }
     next = pair->certificate_pem;
-    writes.push_back({".next.key", std::move(pair->key_pem), 0600});
+    writes.push_back({".next.key", "", 0600, std::move(pair->key_pem)});
     writes.push_back({".next.crt", std::move(pair->certificate_pem)});
   }
   times.leaves_at = std::max(times.leaves_at, now + kReadersNeed);
@@ -78,7 +78,7 @@ Writes plan_change(const CaFiles& files, const std::string& issuer) {
       former.push_back(issuer);
       writes.push_back({".old.crt", joined(former)});
     }
-    writes.push_back({".key", files.next_key, 0600});
+    writes.push_back({".key", "", 0600, files.next_key});
   }
   std::vector<std::string> bundle = net::split_certificates(files.bundle);
   if (bundle.front() != next) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "net/x509_maker.h"
 
 /// How a CA of an installation is followed by another while everything runs (SE-145): the new one
@@ -17,9 +18,9 @@ namespace kintsugi::server {
 /// Files of one CA, by what is behind its name in `pki/`; "" = there is none.
 struct CaFiles {
   std::string bundle;            ///< .crt: whom to trust; the issuer first, once it issues
-  std::string key;               ///< .key: of the issuer
+  Secret key;                    ///< .key: of the issuer
   std::string next_certificate;  ///< .next.crt, until it issues
-  std::string next_key;          ///< .next.key
+  Secret next_key;               ///< .next.key
   std::string former;            ///< .old.crt: that have issued here before
   std::string rotation;          ///< .rotation: times of the steps to come
 };
@@ -32,8 +33,9 @@ struct RotationTimes {
 /// One file to write, in the place of what is there; or to remove.
 struct CaWrite {
   std::string suffix;  ///< ".crt", ".key", …
-  std::string text;    ///< "": remove it
+  std::string text;    ///< "" and no key: remove it
   unsigned mode = 0644;
+  Secret key = {};  ///< instead of text
 };
 
 /// Who trusts a CA has read a bundle again after this [s].

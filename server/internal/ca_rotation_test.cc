@@ -30,17 +30,22 @@ class Rotation : public ::testing::Test {
     if (suffix == ".crt") {
       return files_.bundle;
     }
-    if (suffix == ".key") {
-      return files_.key;
-    }
     if (suffix == ".next.crt") {
       return files_.next_certificate;
     }
-    if (suffix == ".next.key") {
-      return files_.next_key;
-    }
     EXPECT_TRUE(suffix == ".old.crt" || suffix == ".rotation") << suffix;
     return suffix == ".old.crt" ? files_.former : files_.rotation;
+  }
+  void write(const CaWrite& one) {
+    if (one.suffix.ends_with(".key")) {
+      EXPECT_TRUE(one.suffix == ".key" || one.suffix == ".next.key") << one.suffix;
+      EXPECT_EQ(one.text, "");
+      EXPECT_TRUE(one.key.empty() || one.mode == 0600U);
+      (one.suffix == ".key" ? files_.key : files_.next_key) = one.key;
+    } else {
+      EXPECT_TRUE(one.key.empty());
+      field(one.suffix) = one.text;
+    }
   }
 
   /// Whoever holds what was issued is trusted, and somebody can issue.
@@ -73,15 +78,12 @@ class Rotation : public ::testing::Test {
         return true;
       }
       begin.reset();
-      for (const CaWrite& write : *writes) {
+      for (const CaWrite& one : *writes) {
         if (most-- == 0) {
           return false;
         }
         ++writes_;
-        field(write.suffix) = write.text;
-        if (write.suffix.ends_with(".key") && !write.text.empty()) {
-          EXPECT_EQ(write.mode, 0600U);
-        }
+        write(one);
         check();
       }
     }
@@ -126,7 +128,8 @@ TEST_F(Rotation, SE_145_TheNewOneIsTrustedThenIssuesThenTheOldOneLeaves) {
 TEST_F(Rotation, SE_T062_KilledBetweenAnyTwoWritesItGoesOn) {
   for (int writes = 0; writes < 7; ++writes) {  // more than any step has
     SetUp();
-    files_.former = files_.rotation = files_.next_certificate = files_.next_key = "";
+    files_.former = files_.rotation = files_.next_certificate = "";
+    files_.next_key = {};
     leaves_.clear();
     const RotationTimes times{now_ + 3600, now_ + 7200};
     EXPECT_EQ(go(now_, writes, times), writes > 3);
@@ -192,7 +195,7 @@ TEST_F(Rotation, SE_145_OthersInTheBundleStay) {
   EXPECT_EQ(bundle.size(), 2U);
   EXPECT_EQ(bundle.back(), theirs->certificate_pem);
 
-  files_.key = theirs->key_pem + "broken";
+  files_.key = Secret::joined({theirs->key_pem.view(), "broken"});
   files_.bundle = first_;
   EXPECT_FALSE(plan_rotation("kintsugi-test", files_, now_, false));
 }

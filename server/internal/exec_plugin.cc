@@ -357,7 +357,7 @@ bool renew_exec_credentials(bool all) {
       log_warn("a credential cannot be renewed", {{"error", says.error().message()}});
       continue;
     }
-    changed = changed || says->token != kept.says.token ||
+    changed = changed || !(says->token == kept.says.token) ||
               says->certificate_pem != kept.says.certificate_pem;
     kept = {one.plugin, std::move(*says), unix_seconds(), 0};
   }
@@ -374,16 +374,16 @@ Expected<ExecCredential> read_exec_credential(const std::string& text,
     return fail(Errc::kConfig, "it prints no ExecCredential of " + api_version);
   }
   ExecCredential out;
-  out.token = answer->text({"status", "token"});
+  out.token = Secret::copy_of(answer->text({"status", "token"}));
   out.certificate_pem = answer->text({"status", "clientCertificateData"});
-  out.key_pem = answer->text({"status", "clientKeyData"});
+  out.key_pem = Secret::copy_of(answer->text({"status", "clientKeyData"}));
   if (out.certificate_pem.empty() != out.key_pem.empty()) {
     return fail(Errc::kConfig, "it gives half a pair of clientCertificateData and clientKeyData");
   }
   if (out.token.empty() && out.certificate_pem.empty()) {
     return fail(Errc::kConfig, "it gives neither a token nor a client certificate");
   }
-  if (!http::is_field_value(out.token)) {
+  if (!http::is_field_value(out.token.view())) {
     return fail(Errc::kConfig, "its token has characters that no header can have");
   }
   if (const std::string_view end = answer->text({"status", "expirationTimestamp"}); !end.empty()) {

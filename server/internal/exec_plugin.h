@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 /// Programs that kubeconfigs name for their credentials (client.authentication.k8s.io, FP-156). A
 /// process in a sandbox runs none (SE-185): a helper that was made before does.
@@ -20,9 +21,10 @@ struct ExecPlugin {
 };
 
 struct ExecCredential {
-  std::string token;                     ///< "": none
-  std::string certificate_pem, key_pem;  ///< both or none
-  std::int64_t ends = 0;                 ///< [unix seconds], 0: it does not say
+  Secret token;                 ///< empty: none
+  std::string certificate_pem;  ///< with key_pem, or none
+  Secret key_pem;
+  std::int64_t ends = 0;  ///< [unix seconds], 0: it does not say
   bool operator==(const ExecCredential&) const = default;
 };
 

@@ -92,7 +92,7 @@ Expected<JoinRole> join_role_of(std::string_view name) {
 }
 
 /// Made by whoever comes first. Without the key nobody can try secrets against the file.
-Expected<std::string> JoinTokens::secret_key() const {
+Expected<Secret> JoinTokens::secret_key() const {
   const std::string path = folder_ + "/join-tokens.key";
   if (!file_exists(path)) {
     if (auto made = create_file(path, hex_encode(random_bytes(32)) + "\n", 0600); !made) {
@@ -111,7 +111,7 @@ Expected<Json> JoinTokens::load() const {
   if (!text) {
     return fail(std::move(text.error()));
   }
-  auto rows = Json::parse(*text);
+  auto rows = Json::parse(text->view());
   if (!rows || !rows->is_array()) {
     return fail(Errc::kConfig, path + ": is no list of tokens");
   }
@@ -142,7 +142,7 @@ Expected<std::string> JoinTokens::create(JoinToken token) const {
   token.id = hex_encode(random_bytes(kIdBytes));
   token.used_at = 0;
   const std::string secret = hex_encode(random_bytes(kSecretBytes));
-  rows->push_back(row_of(token, mac_of(*key, token.id, secret)));
+  rows->push_back(row_of(token, mac_of(key->view(), token.id, secret)));
   if (auto saved = save(*rows); !saved) {
     return fail(std::move(saved.error()));
   }
@@ -194,7 +194,7 @@ Expected<JoinToken> JoinTokens::take(std::string_view token, std::int64_t now) c
   const std::size_t dot = token.find('.');
   const std::string_view id = token.substr(0, dot);
   const std::string_view secret = dot == std::string_view::npos ? "" : token.substr(dot + 1);
-  const std::string mac = mac_of(*key, id, secret);
+  const std::string mac = mac_of(key->view(), id, secret);
   for (Json& row : rows->edit_items()) {
     if (row.text({"id"}) != id || !auth::equal_in_constant_time(row.text({"mac"}), mac)) {
       continue;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "krm/json.h"
 
 /// Tokens by which a process of another folder or machine joins an installation (SE-147). What its
@@ -47,7 +48,7 @@ class JoinTokens {
   [[nodiscard]] Expected<JoinToken> take(std::string_view token, std::int64_t now) const;
 
  private:
-  [[nodiscard]] Expected<std::string> secret_key() const;
+  [[nodiscard]] Expected<Secret> secret_key() const;
   [[nodiscard]] Expected<krm::Json> load() const;
   [[nodiscard]] Expected<void> save(const krm::Json& rows) const;
   const std::string folder_;

@@ -67,16 +67,30 @@ void say_credential(const KubeAccess& access, net::TlsContext& context) {
   net::set_credential(context, std::move(says));
 }
 
-Expected<void> take_file(const std::string& path, std::string& text, bool is_secret) {
+namespace {
+
+template <class Text>
+Expected<void> take(const std::string& path, Text& text,
+                    Expected<Text> (*read)(const std::string&)) {
   if (path.empty()) {
     return {};
   }
-  auto read = is_secret ? read_secret_file(path) : read_file(path);
-  if (!read) {
-    return fail(std::move(read.error()));
+  auto found = read(path);
+  if (!found) {
+    return fail(std::move(found.error()));
   }
-  text = std::move(*read);
+  text = std::move(*found);
   return {};
+}
+
+}  // namespace
+
+Expected<void> take_file(const std::string& path, std::string& text) {
+  return take(path, text, read_file);
+}
+
+Expected<void> take_file(const std::string& path, Secret& text) {
+  return take(path, text, read_secret_file);
 }
 
 std::string own_name(const net::TlsContext& context) {
@@ -84,15 +98,19 @@ std::string own_name(const net::TlsContext& context) {
   if (const std::string_view as = says.headers.get("impersonate-user"); !as.empty()) {
     return std::string(as);
   }
-  const std::string_view said = says.authorization;
+  const std::string_view said = says.authorization.view();
   if (const std::string name = auth::common_name_of(context.params().certificate_pem);
       !name.empty()) {
     return name;
   }
   constexpr std::string_view kBasic = "Basic ";
   if (said.starts_with(kBasic)) {
-    const auto text = base64_decode(said.substr(kBasic.size()));
-    return text ? text->substr(0, text->find(':')) : "";
+    auto text = base64_decode(said.substr(kBasic.size()));
+    std::string name = text ? text->substr(0, text->find(':')) : "";
+    if (text) {
+      wipe(*text);
+    }
+    return name;
   }
   return said.empty() ? "" : "the bearer of a token";
 }

@@ -35,7 +35,7 @@ void say_credential(const KubeAccess& access, net::TlsContext& context);
 [[nodiscard]] std::string own_name(const net::TlsContext& context);
 
 /// What `text` holds of a file; unchanged when there is none.
-[[nodiscard]] Expected<void> take_file(const std::string& path, std::string& text,
-                                       bool is_secret = false);
+[[nodiscard]] Expected<void> take_file(const std::string& path, std::string& text);
+[[nodiscard]] Expected<void> take_file(const std::string& path, Secret& text);
 
 }  // namespace kintsugi::server

@@ -29,7 +29,7 @@ constexpr int kCertificateDays = 365;
 
 Expected<void> store_pair(const Pki& pki, const std::string& name, const net::KeyPair& pair) {
   // The key first: a certificate without its key would be taken for complete.
-  if (auto result = write_file(pki.key(name), pair.key_pem, 0600); !result) {
+  if (auto result = write_file(pki.key(name), pair.key_pem.view(), 0600); !result) {
     return result;
   }
   return write_file(pki.certificate(name), pair.certificate_pem);
@@ -49,15 +49,23 @@ constexpr const char* kSuffixes[] = {".crt",      ".key",     ".next.crt",
 
 Expected<CaFiles> load_ca(const Pki& pki, const std::string& name) {
   CaFiles files;
-  std::string* const texts[] = {&files.bundle,   &files.key,    &files.next_certificate,
-                                &files.next_key, &files.former, &files.rotation};
+  std::string* const texts[] = {&files.bundle, nullptr,       &files.next_certificate,
+                                nullptr,       &files.former, &files.rotation};
+  Secret* const keys[] = {nullptr, &files.key, nullptr, &files.next_key, nullptr, nullptr};
   for (std::size_t i = 0; i < std::size(texts); ++i) {
     const std::string path = pki.folder() + "/" + name + kSuffixes[i];
     if (!file_exists(path)) {
       continue;
     }
-    auto text =
-        std::string_view(kSuffixes[i]).ends_with(".key") ? read_secret_file(path) : read_file(path);
+    if (keys[i] != nullptr) {
+      auto key = read_secret_file(path);
+      if (!key) {
+        return fail(std::move(key.error()));
+      }
+      *keys[i] = std::move(*key);
+      continue;
+    }
+    auto text = read_file(path);
     if (!text) {
       return fail(std::move(text.error()));
     }
@@ -68,8 +76,9 @@ Expected<CaFiles> load_ca(const Pki& pki, const std::string& name) {
 
 Expected<void> write_ca(const Pki& pki, const std::string& name, const CaWrite& write) {
   const std::string path = pki.folder() + "/" + name + write.suffix;
-  if (!write.text.empty()) {
-    return write_file(path, write.text, write.mode);
+  if (!write.text.empty() || !write.key.empty()) {
+    return write_file(path, write.key.empty() ? std::string_view(write.text) : write.key.view(),
+                      write.mode);
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return fail(Errc::kIo, path + ": " + std::strerror(errno));

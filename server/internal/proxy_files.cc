@@ -34,12 +34,11 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
   }
   access.server = shard.url.empty() ? access.server : shard.url;
   access.server_name = shard.server_name.empty() ? access.server_name : shard.server_name;
-  for (const auto& [file, text] : {std::pair{&shard.ca_file, &access.ca_pem},
-                                   {&shard.cert_file, &access.certificate_pem},
-                                   {&shard.key_file, &access.key_pem}}) {
-    if (auto result = take_file(*file, *text, text == &access.key_pem); !result) {
-      return fail(std::move(result.error()));
-    }
+  auto taken = take_file(shard.ca_file, access.ca_pem);
+  taken = taken ? take_file(shard.cert_file, access.certificate_pem) : std::move(taken);
+  taken = taken ? take_file(shard.key_file, access.key_pem) : std::move(taken);
+  if (!taken) {
+    return fail(std::move(taken.error()));
   }
   if (!shard.token_file.empty()) {
     auto token = read_token_file(shard.token_file);
@@ -61,11 +60,10 @@ Expected<KubeAccess> access_of(const proxy::StaticShard& shard, const proxy::Pro
     }
   }
   if (asserts && access.certificate_pem.empty()) {
-    for (const auto& [file, text] : {std::pair{&config.backend.cert_file, &access.certificate_pem},
-                                     {&config.backend.key_file, &access.key_pem}}) {
-      if (auto result = take_file(*file, *text, text == &access.key_pem); !result) {
-        return fail(std::move(result.error()));
-      }
+    taken = take_file(config.backend.cert_file, access.certificate_pem);
+    taken = taken ? take_file(config.backend.key_file, access.key_pem) : std::move(taken);
+    if (!taken) {
+      return fail(std::move(taken.error()));
     }
   }
   return access;
@@ -107,7 +105,7 @@ Expected<void> load_own_backends(const proxy::ProxyConfig& config, const net::Tl
       params.certificate_file = shard.cert_file;
       params.key_file = shard.key_file;
       params.certificate_pem.clear();
-      params.key_pem.clear();
+      params.key_pem = {};
     }
     params.server_name = shard.server_name;
     auto tls = net::TlsContext::client(params);
@@ -273,7 +271,7 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
   files.client_ca = std::move(*bundles);
   if (!config.token_keys_file.empty()) {
     const auto text = read_secret_file(config.token_keys_file);
-    auto keys = text ? aggregation::parse_token_keys(*text)
+    auto keys = text ? aggregation::parse_token_keys(text->view())
                      : Expected<aggregation::TokenKeys>(fail(text.error().clone()));
     if (!keys) {
       return fail(std::move(keys.error()).at(config.token_keys_file));

@@ -8,6 +8,7 @@
 #include "aggregation/position/token_keys.h"
 #include "auth/audit_policy.h"
 #include "auth/x509_identity.h"
+#include "base/secret.h"
 #include "net/tls.h"
 #include "net/upstream.h"
 #include "proxy/config/config.h"
@@ -31,11 +32,11 @@ struct ShardTls {
 /// How the proxy gets to a shard of source `static`.
 struct StaticAccess {
   topology::ShardSpec spec;
-  std::string authorization;  ///< of the proxy itself; "": none
+  Secret authorization;  ///< of the proxy itself; empty: none
 };
 
-/// Plain servers whose callers are impersonated, and by which Authorization ("": a certificate).
-using ImpersonationTokens = std::map<std::string, std::string>;
+/// Plain servers whose callers are impersonated, and by which Authorization (empty: a certificate).
+using ImpersonationTokens = std::map<std::string, Secret>;
 [[nodiscard]] inline ImpersonationTokens tokens_of(const std::vector<StaticAccess>& shards) {
   ImpersonationTokens tokens;
   for (const StaticAccess& shard : shards) {

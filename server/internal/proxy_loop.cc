@@ -135,7 +135,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       },
       [this](const std::string& shard, http::HeaderList& headers) {
         if (const auto found = tokens_.find(shard); found != tokens_.end()) {
-          proxy::impersonate(headers, found->second);
+          proxy::impersonate(headers, found->second.view());
         }
       });
   const proxy::FindReviewTarget find = [this](std::string_view cluster) {
@@ -280,7 +280,7 @@ std::unique_ptr<topology::ShardPool> ProxyLoop::make_static_pool() {
         if (const auto found = tokens_.find(shard); found == tokens_.end()) {
           headers.set("x-remote-user", shared_.config.own_user);
         } else if (!found->second.empty()) {
-          headers.set("authorization", found->second);
+          headers.set("authorization", found->second.view());
         }
       });
 }

@@ -46,7 +46,7 @@ Expected<TokenFiles> load_token_files(const proxy::AuthenticationConfig& config)
     if (!text) {
       return fail(std::move(text.error()));
     }
-    auto parsed = auth::TokenFile::parse(*text);
+    auto parsed = auth::TokenFile::parse(text->view());
     if (!parsed) {
       return fail(std::move(parsed.error()).at(config.token_file));
     }

@@ -18,7 +18,8 @@ namespace {
 Expected<void> add_peers(const std::string& path, const RevocationsPtr& revocations,
                          std::vector<PeerAccess>& peers) {
   const auto text = read_secret_file(path);
-  auto document = text ? krm::parse_yaml(*text) : Expected<krm::Json>(fail(text.error().clone()));
+  auto document =
+      text ? krm::parse_yaml(text->view()) : Expected<krm::Json>(fail(text.error().clone()));
   if (!document) {
     return fail(std::move(document.error()).at(path));
   }

@@ -61,7 +61,7 @@ Expected<void> write_admin_kubeconfig(const UpOptions& options) {
   return write_file(
       layout.admin_kubeconfig(),
       render_kubeconfig({{"root", url + std::string(krm::kRootClusterPath)}, {"base", url}},
-                        "kcp-admin", *ca, *certificate, *key),
+                        "kcp-admin", *ca, *certificate, key->view()),
       0600);
 }
 
@@ -173,18 +173,19 @@ Expected<bool> renew_certificates(const UpOptions& options) {
                 layout.admin_kubeconfig() + " or the certificates for it cannot be read");
   }
   // Users have chosen contexts in it: only what has changed is replaced.
-  const std::string old = *text;
-  for (const auto& [had, has] :
-       {std::pair(&known->ca_pem, &*ca), std::pair(&known->certificate_pem, &*certificate),
-        std::pair(&known->key_pem, &*key)}) {
-    if (!had->empty() && *had != *has) {
-      replace_all(*text, base64_encode(*had), base64_encode(*has));
+  std::string content(text->view());
+  for (const auto& [had, has] : {std::pair<std::string_view, std::string_view>(known->ca_pem, *ca),
+                                 {known->certificate_pem, *certificate},
+                                 {known->key_pem.view(), key->view()}}) {
+    if (!had.empty() && had != has) {
+      replace_all(content, base64_encode(had), base64_encode(has));
     }
   }
-  if (*text == old) {
+  const Secret next(std::move(content));
+  if (next == *text) {
     return false;
   }
-  if (auto written = write_file(layout.admin_kubeconfig(), *text, 0600); !written) {
+  if (auto written = write_file(layout.admin_kubeconfig(), next.view(), 0600); !written) {
     return fail(std::move(written.error()));
   }
   return true;

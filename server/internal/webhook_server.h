@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "net/upstream.h"
 
 namespace kintsugi::server {
@@ -11,7 +12,7 @@ namespace kintsugi::server {
 /// context's URL, CA and credentials.
 struct WebhookServer {
   net::UpstreamParams upstream;
-  std::string authorization;  ///< value of the header; "": none
+  Secret authorization;  ///< value of the header; empty: none
 };
 /// @error kConfig with the file's name.
 [[nodiscard]] Expected<WebhookServer> load_webhook_server(const std::string& kubeconfig);

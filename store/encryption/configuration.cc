@@ -261,7 +261,7 @@ class EncryptionParser {
       fault(field + ".secret", "Invalid value: \"REDACTED\": secrets must be base64 encoded");
       return nullptr;
     }
-    SecretKey taken(std::move(*bytes));
+    Secret taken(std::move(*bytes));
     if (!is_aes_key_size(taken.size())) {
       fault(field + ".secret",
             "Invalid value: \"REDACTED\": secret is not of the expected length, got " +

@@ -65,7 +65,7 @@ class ValueCodec {
   struct Key {
     std::string name;
     std::string mark;  ///< k8s:enc:aesgcm:v1:<name>:
-    SecretKey secret;
+    Secret secret;
     mutable std::atomic<std::uint64_t> writes = 0;
   };
   /// A provider taken apart into its keys.

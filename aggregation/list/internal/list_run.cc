@@ -72,8 +72,9 @@ void ListRun::start() {
       refuse(shards_busy(1));
     }
   };
-  ticket_ = lists_.gate->enter(shared_.loop, {.amount = parts_.size()}, shared_.params.first_byte,
-                               answered);
+  ticket_ =
+      lists_.gate->enter(shared_.loop, {.identity = route_.caller.payer, .amount = parts_.size()},
+                         shared_.params.first_byte, answered);
   if (ticket_ == nullptr) {
     answered(ReadGate::Answer::kTurnedAway);
   } else if (ticket_->may_go()) {

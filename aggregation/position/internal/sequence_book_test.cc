@@ -194,7 +194,7 @@ TEST_F(SequenceCursors, WhenATokenIsMade_62_NamesTheNumberOfItsPins) {
   const SlotHistoryPtr history = history_of(70);
   const CursorCodec wide = codec(history);
   const ListQuestion question{kScope, "v1", "", "", "", ""};
-  const TokenKey key{3, std::string(32, 'k')};
+  const TokenKey key(3, Secret(std::string(32, 'k')));
   MergedContinue token;
   token.generation = history->current().generation;
   token.check = wide.check();

@@ -92,21 +92,23 @@ Expected<SharedContent> SharedRecord::read() {
     return corrupt(path_);
   }
   Expected<SlotHistory> history = SlotHistory::from_json(*slots);
-  const std::optional<std::string> secret = base64url_decode(json->text({"tokenSecret"}));
+  wipe(text);
+  std::optional<std::string> secret = base64url_decode(json->text({"tokenSecret"}));
   if (!history || !secret) {
     return corrupt(path_);
   }
   seen_ = before;
-  return SharedContent{std::move(*history), *secret,
+  return SharedContent{std::move(*history), Secret(std::move(*secret)),
                        static_cast<std::uint32_t>(epoch->as_integer())};
 }
 
 Expected<void> SharedRecord::write(const SharedContent& content) {
-  const Json json = Json::object({{"epoch", Json(static_cast<std::int64_t>(content.epoch))},
-                                  {"tokenSecret", Json(base64url_encode(content.token_secret))},
-                                  {"slots", content.slots.to_json()}});
-  const std::string text = json.dump() + '\n';
-  if (auto written = replace_file(path_, text, 0600); !written) {
+  const Json json =
+      Json::object({{"epoch", Json(static_cast<std::int64_t>(content.epoch))},
+                    {"tokenSecret", Json(base64url_encode(content.token_secret.view()))},
+                    {"slots", content.slots.to_json()}});
+  const Secret text(json.dump() + '\n');
+  if (auto written = replace_file(path_, text.view(), 0600); !written) {
     return written;
   }
   seen_ = mark();

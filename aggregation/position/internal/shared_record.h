@@ -8,14 +8,15 @@
 
 #include "aggregation/position/slot_table.h"
 #include "base/error.h"
+#include "base/secret.h"
 
 namespace kintsugi::aggregation {
 
 /// What replicas have in common (AGG-509, AGG-516 to AGG-518, AGG-612).
 struct SharedContent {
   SlotHistory slots;
-  std::string token_secret;  ///< that continue tokens are made with; "": none yet
-  std::uint32_t epoch = 0;   ///< starts of all replicas
+  Secret token_secret;      ///< that continue tokens are made with; "": none yet
+  std::uint32_t epoch = 0;  ///< starts of all replicas
 };
 
 /// A file that all replicas of a proxy write, on a file system that has locks (flock) and renames

@@ -44,7 +44,7 @@ TEST_F(SharedRecords, WhenTwoUpdate_AGG509_EachBuildsOnTheOther) {
   SharedRecord two(path_);
   EXPECT_EQ(one.read().error().code(), Errc::kNotFound);
   const auto first = one.update([](SharedContent& content) {
-    content.token_secret = std::string("\x01\x00\xff", 3);
+    content.token_secret = Secret::copy_of({"\x01\x00\xff", 3});
     content.slots = *content.slots.changed(shards({"a"}), 1);
     ++content.epoch;
     return true;
