@@ -1,6 +1,8 @@
 #include "proxy/admin/metrics.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <set>
@@ -67,6 +69,14 @@ void shard_families(MetricFamilies& out, const IndexReport& report,
       out.sample({shard->spec.name, resource_name(resource)}, shard->is_synced(resource) ? 1 : 0);
     }
   }
+  out.gauge("kintsugi_index_lag_seconds",
+            "for how long the shard has not answered the index; 0 while it does", {"shard"});
+  const TimePoint now = Clock::now();
+  for (const topology::Feed::ShardStatus& shard : report.shards) {
+    const bool lags = shard.failed_at > shard.answered_at;
+    const TimePoint since = shard.answered_at == TimePoint() ? shard.failed_at : shard.answered_at;
+    out.sample({shard.name}, lags ? std::chrono::duration<double>(now - since).count() : 0.0);
+  }
   out.gauge("kintsugi_index_objects", "objects that the index follows", {"shard", "resource"});
   for (const topology::Feed::ShardStatus& shard : report.shards) {
     for (std::size_t i = 0; i < topology::kResources; ++i) {
@@ -113,8 +123,7 @@ void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
 
 void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
                       const serving::ProcessLimits& limits) {
-  ForwardStats sum;
-  ServerBytes bytes;
+  std::uint64_t stripped = 0;
   LookupStats lookups;
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
@@ -122,19 +131,7 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   std::uint64_t no_request = 0, slow_readers = 0, handed_over = 0, served_refused = 0;
   std::uint64_t crowded_bodies = 0;
   for (const LoopReport& loop : loops) {
-    sum.requests += loop.forward.requests;
-    sum.retries += loop.forward.retries;
-    sum.failures += loop.forward.failures;
-    for (const auto& [server, count] : loop.forward.bytes) {
-      bytes.up += count.up;
-      bytes.down += count.down;
-    }
-    sum.identity_headers_stripped += loop.forward.identity_headers_stripped;
-    sum.streams += loop.forward.streams;
-    sum.watches += loop.forward.watches;
-    for (std::size_t i = 0; i < 6; ++i) {
-      sum.code_class[i] += loop.forward.code_class[i];
-    }
+    stripped += loop.forward.identity_headers_stripped;
     lookups.resolved += loop.lookup.resolved;
     lookups.not_known += loop.lookup.not_known;
     lookups.unavailable += loop.lookup.unavailable;
@@ -169,22 +166,8 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   out.sample({"served"}, served_refused);
   out.sample({"bodies"}, crowded_bodies);
   limits.fill_limited(out);
-  out.counter("kintsugi_forwarded_requests_total", "requests sent to shards", sum.requests);
-  out.counter("kintsugi_forwarded_responses_total", "answers of shards by class", {"code"});
-  for (std::size_t i = 1; i < 6; ++i) {
-    out.sample({std::to_string(i) + "xx"}, sum.code_class[i]);
-  }
-  out.gauge("kintsugi_streams", "forwarded requests that are open", {"kind"});
-  out.sample({"watch"}, sum.watches);
-  out.sample({"other"}, sum.streams - sum.watches);
-  out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"direction"});
-  out.sample({"request"}, bytes.up);
-  out.sample({"response"}, bytes.down);
-  out.counter("kintsugi_retries_total", "requests sent again", sum.retries);
-  out.counter("kintsugi_forward_failures_total", "requests that a shard did not answer",
-              sum.failures);
   out.counter("kintsugi_identity_headers_stripped_total", "forged identity headers removed",
-              sum.identity_headers_stripped);
+              stripped);
   out.counter("kintsugi_identity_dropped_total",
               "groups, extras and users that only the system gives, by kind", {"kind"});
   for (const auth::DroppedCount& dropped : auth::dropped_counts()) {
@@ -215,17 +198,55 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   }
 }
 
+/// What was forwarded, by the server that it went to.
+void forward_families(MetricFamilies& out, const TallyByServer& servers) {
+  out.counter("kintsugi_requests_total",
+              "requests sent to shards and backends; code 0: they ended before an answer",
+              {"shard", "verb", "code"});
+  for (const auto& [name, server] : servers) {
+    for (const auto& [what, count] : server.requests) {
+      out.sample({name, std::string(what.first), std::to_string(what.second)}, count);
+    }
+  }
+  out.gauge("kintsugi_streams", "forwarded requests that are open", {"shard", "kind"});
+  for (const auto& [name, server] : servers) {
+    out.sample({name, "watch"}, server.watches);
+    out.sample({name, "other"}, server.streams - server.watches);
+  }
+  out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"shard", "direction"});
+  for (const auto& [name, server] : servers) {
+    out.sample({name, "request"}, server.up);
+    out.sample({name, "response"}, server.down);
+  }
+  struct Column {
+    std::string_view name, help;
+    std::array<std::uint64_t, kForwardFaults> ServerTally::*counts;
+  };
+  static constexpr Column kColumns[] = {
+      {"kintsugi_retries_total", "requests sent again", &ServerTally::retries},
+      {"kintsugi_forward_failures_total", "requests without an answer of the shard, or a whole one",
+       &ServerTally::failures}};
+  for (const Column& column : kColumns) {
+    out.counter(column.name, column.help, {"shard", "reason"});
+    for (const auto& [name, server] : servers) {
+      for (std::size_t i = 0; i < kForwardFaults; ++i) {
+        out.sample({name, std::string(forward_fault_name(static_cast<ForwardFault>(i)))},
+                   (server.*column.counts)[i]);
+      }
+    }
+  }
+}
+
 /// What kcp's front proxy shows, by its names.
 void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
                   const std::vector<LoopReport>& loops) {
   RequestTimes times;
-  BytesByServer bytes;
+  TallyByServer servers;
   std::map<std::string, net::UpstreamStats> tls;
   for (const LoopReport& loop : loops) {
     times.add(loop.forward.times);
-    for (const auto& [server, count] : loop.forward.bytes) {
-      bytes[server].up += count.up;
-      bytes[server].down += count.down;
+    for (const auto& [server, tally] : loop.forward.servers) {
+      servers[server].add(tally);
     }
     for (const LoopReport::Upstream& upstream : loop.upstreams) {
       net::UpstreamStats& sum = tls[upstream.shard];
@@ -255,11 +276,11 @@ void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
   }
   out.counter("kcp_backend_rq_body_bytes", "body bytes of requests to the shard", {"shard"});
   for (const auto& shard : index.shards()) {
-    out.sample({shard->spec.name}, bytes[shard->spec.name].up);
+    out.sample({shard->spec.name}, servers[shard->spec.name].up);
   }
   out.counter("kcp_backend_rs_body_bytes", "body bytes of the shard's answers", {"shard"});
   for (const auto& shard : index.shards()) {
-    out.sample({shard->spec.name}, bytes[shard->spec.name].down);
+    out.sample({shard->spec.name}, servers[shard->spec.name].down);
   }
   out.counter("kcp_listener_tls_connection_error", "failed handshakes with the shard",
               {"shard", "error_type"});
@@ -270,6 +291,7 @@ void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
     out.sample({shard, "hostname_mismatch"}, sum.tls_hostname);
     out.sample({shard, "other"}, sum.tls_other);
   }
+  forward_families(out, servers);
 }
 
 void upstream_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
@@ -286,13 +308,20 @@ void upstream_families(MetricFamilies& out, const std::vector<LoopReport>& loops
        [](const net::UpstreamStats& s) { return s.queued; }},
   };
   for (const Column& column : kColumns) {
-    out.gauge(column.name, column.help, {"shard", "loop", "kind"});
+    out.gauge(column.name, column.help, {"shard", "kind"});
+    std::map<std::string, std::array<std::size_t, 3>> sums;
     for (const LoopReport& loop : loops) {
       for (const LoopReport::Upstream& upstream : loop.upstreams) {
-        out.sample({upstream.shard, loop.name, "watch"}, column.value(upstream.watch));
-        out.sample({upstream.shard, loop.name, "read"}, column.value(upstream.read));
-        out.sample({upstream.shard, loop.name, "write"}, column.value(upstream.write));
+        auto& sum = sums[upstream.shard];
+        sum[0] += column.value(upstream.watch);
+        sum[1] += column.value(upstream.read);
+        sum[2] += column.value(upstream.write);
       }
+    }
+    for (const auto& [shard, sum] : sums) {
+      out.sample({shard, "watch"}, sum[0]);
+      out.sample({shard, "read"}, sum[1]);
+      out.sample({shard, "write"}, sum[2]);
     }
   }
 }

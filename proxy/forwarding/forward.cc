@@ -62,6 +62,12 @@ struct Pending {
       : head(std::move(asked)), first_attempt(loop.now()), timer(loop) {}
 };
 
+RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) noexcept {
+  return is_watch && head.method == "GET"     ? RequestTally::Kind::kWatch
+         : is_watch || !head.protocol.empty() ? RequestTally::Kind::kUpgrade
+                                              : RequestTally::Kind::kPlain;
+}
+
 class Forward final : public http::RequestHandler,
                       private serving::WatchDrain::Watch,
                       private net::BodyHold::Owner {
@@ -74,8 +80,8 @@ class Forward final : public http::RequestHandler,
         down_(stream),
         client_(client.handle()),
         source_(&client),
-        tally_(shared.stats.times, shared.stats.bytes[client.name()], head.method,
-               !is_watch && head.protocol.empty(), shared.loop.now()),
+        tally_(shared.stats.times, shared.stats.servers[client.name()], head.method,
+               kind_of(head, is_watch), shared.loop.now()),
         up_side_(*this) {
     const std::string_view method = head.method;
     watch_ = method == "GET" && is_watch;
@@ -98,7 +104,7 @@ class Forward final : public http::RequestHandler,
     ++stats().streams;
     stats().watches += watch_ ? 1U : 0U;
     if (pending_->hold != nullptr && announced(pending_->head) > shared.limits.body_bytes) {
-      refuse(serving::body_too_large(shared.limits.body_bytes));
+      refuse(serving::body_too_large(shared.limits.body_bytes), ForwardFault::kRefused);
     } else if (!pending_->awaits) {
       open();
     }
@@ -189,14 +195,14 @@ class Forward final : public http::RequestHandler,
   void open() {
     if (pending_->attempts > 0 && !pending_->replayable) {  // the client sent more meanwhile
       tell_unreachable();
-      refuse(serving::shard_unreachable(watch_));
+      refuse(serving::shard_unreachable(watch_), ForwardFault::kLost);
       return;
     }
     shards::ShardClient* client = *client_;
     net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
     if (upstream == nullptr || !client->admit()) {
       tell_unreachable();
-      refuse(serving::shard_unreachable(watch_));
+      refuse(serving::shard_unreachable(watch_), ForwardFault::kFull);
       return;
     }
     if (pending_->attempts == 0 && !take_seat(*client)) {
@@ -246,8 +252,9 @@ class Forward final : public http::RequestHandler,
 
   void on_seat(Expected<void> room) {
     if (!room) {  // it goes on waiting, as those do that have found a place
-      auto later = shared_.refusals.tell(std::move(room).error(),
-                                         [this](const Error& error) { refuse(error); });
+      auto later = shared_.refusals.tell(std::move(room).error(), [this](const Error& error) {
+        refuse(error, ForwardFault::kFull);
+      });
       if (pending_ != nullptr) {
         pending_->refusal = std::move(later);
       }
@@ -329,7 +336,7 @@ class Forward final : public http::RequestHandler,
     if (pending_->head.version < 2) {
       down_.close_connection_after();
     }
-    refuse(error);
+    refuse(error, ForwardFault::kRefused);
   }
   [[nodiscard]] bool body_is_stuck() const noexcept override {
     return down_credit_ > 0 || (pending_ != nullptr && pending_->waits);
@@ -341,7 +348,7 @@ class Forward final : public http::RequestHandler,
     pending_->body_ended = end;
     if (pending_->body_bytes > shared_.limits.body_bytes && !upgrade_) {
       down_.consume(bytes.size());
-      refuse(serving::body_too_large(shared_.limits.body_bytes));
+      refuse(serving::body_too_large(shared_.limits.body_bytes), ForwardFault::kRefused);
       return false;
     }
     if (pending_->awaits) {
@@ -365,7 +372,6 @@ class Forward final : public http::RequestHandler,
     // the request side goes on as a byte pipe.
     answered_ = end && head.status != 101;
     response_ended_ = end;
-    ++stats().code_class[static_cast<std::size_t>(head.status / 100) % 6];
     tally_.answered(head.status);
     if (watch_ && head.status == 200 && !end) {
       tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
@@ -469,6 +475,7 @@ class Forward final : public http::RequestHandler,
       return;
     }
     ++stats().failures;
+    tally_.failed(forward_fault_of(cause));
     answered_ = true;
     if (watch_) {
       down_.send_data(std::string_view(),
@@ -480,7 +487,7 @@ class Forward final : public http::RequestHandler,
 
   void before_head(Errc cause) {
     if (cause == Errc::kBadRequest) {  // our own client does not send it (SE-118)
-      refuse(serving::not_sendable());
+      refuse(serving::not_sendable(), ForwardFault::kRefused);
       return;
     }
     const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
@@ -491,16 +498,17 @@ class Forward final : public http::RequestHandler,
     const bool in_time = shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
       ++stats().retries;
+      tally_.sent_again(forward_fault_of(cause));
       pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
       return;
     }
     tell_unreachable();
     if (cause == Errc::kTls) {
-      refuse(serving::backend_not_secured());
+      refuse(serving::backend_not_secured(), ForwardFault::kTls);
     } else if (untouched || idempotent_ || cause == Errc::kDeadline) {
-      refuse(serving::shard_unreachable(watch_));
+      refuse(serving::shard_unreachable(watch_), forward_fault_of(cause));
     } else {
-      refuse(serving::backend_lost());
+      refuse(serving::backend_lost(), forward_fault_of(cause));
     }
   }
 
@@ -510,8 +518,9 @@ class Forward final : public http::RequestHandler,
     }
   }
 
-  void refuse(const Error& error) {
+  void refuse(const Error& error, ForwardFault why) {
     ++stats().failures;
+    tally_.failed(why);
     tally_.answered(krm::http_status(error));
     answered_ = true;
     if (up_ != nullptr) {

@@ -25,10 +25,9 @@ namespace kintsugi::proxy {
 struct ForwardStats {
   std::uint64_t requests = 0, retries = 0, failures = 0;
   std::uint64_t identity_headers_stripped = 0;
-  std::uint64_t code_class[6] = {};  ///< by first digit of the status
   std::size_t streams = 0, watches = 0;
   RequestTimes times;
-  BytesByServer bytes;
+  TallyByServer servers;
 };
 
 struct ForwardLimits {

@@ -422,7 +422,9 @@ TEST(ForwardLimits, WhenAWatchRuns_ItsBytesAreCountedBeforeItEnds_FP083_FP140) {
   rig.send(watch, Rig::get(kWatch));
   ASSERT_TRUE(rig.until([&] { return watch.body.size() == 11; }));
   const ForwardStats& stats = rig.handler->forward_stats();
-  EXPECT_EQ(stats.bytes.at("alpha").down, 11U);
+  EXPECT_EQ(stats.servers.at("alpha").down, 11U);
+  EXPECT_EQ(stats.servers.at("alpha").watches, 1U);
+  EXPECT_EQ(stats.servers.at("alpha").requests.at({"watch", 200}), 1U);
   EXPECT_EQ(stats.watches, 1U);
   EXPECT_EQ(stats.streams, 1U);
 }

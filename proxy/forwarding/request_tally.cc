@@ -5,19 +5,21 @@
 namespace kintsugi::proxy {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMethods = {
-    {{"GET", "get"},
-     {"POST", "post"},
-     {"PUT", "put"},
-     {"PATCH", "patch"},
-     {"DELETE", "delete"},
-     {"HEAD", "head"},
-     {"OPTIONS", "options"}}};
+struct Method {
+  std::string_view name, label, verb;
+};
+constexpr std::array<Method, 7> kMethods = {{{"GET", "get", "get"},
+                                             {"POST", "post", "create"},
+                                             {"PUT", "put", "update"},
+                                             {"PATCH", "patch", "patch"},
+                                             {"DELETE", "delete", "delete"},
+                                             {"HEAD", "head", "head"},
+                                             {"OPTIONS", "options", "options"}}};
 
 std::string_view label_of(std::string_view method) noexcept {
   const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
-                                         [&](const auto& one) { return one.first == method; });
-  return found == kMethods.end() ? "other" : found->second;
+                                         [&](const Method& one) { return one.name == method; });
+  return found == kMethods.end() ? "other" : found->label;
 }
 
 }  // namespace
@@ -40,16 +42,73 @@ void RequestTimes::add(const RequestTimes& other) {
   }
 }
 
-RequestTally::RequestTally(RequestTimes& times, ServerBytes& bytes, std::string_view method,
-                           bool timed, TimePoint now) noexcept
-    : times_(times), bytes_(bytes), begun_(now), timed_(timed) {
+ForwardFault forward_fault_of(Errc cause) noexcept {
+  switch (cause) {
+    case Errc::kRefused:
+    case Errc::kUnreachable:
+      return ForwardFault::kConnect;
+    case Errc::kTls:
+      return ForwardFault::kTls;
+    case Errc::kDeadline:
+      return ForwardFault::kTimeout;
+    case Errc::kNotProcessed:
+      return ForwardFault::kNotProcessed;
+    case Errc::kOverloaded:
+      return ForwardFault::kFull;
+    case Errc::kBadRequest:
+      return ForwardFault::kRefused;
+    default:
+      return ForwardFault::kLost;
+  }
+}
+
+std::string_view forward_fault_name(ForwardFault fault) noexcept {
+  constexpr std::array<std::string_view, kForwardFaults> kNames = {
+      "connect", "tls", "timeout", "not-processed", "lost", "full", "refused"};
+  return kNames[static_cast<std::size_t>(fault)];
+}
+
+void ServerTally::add(const ServerTally& other) {
+  up += other.up;
+  down += other.down;
+  streams += other.streams;
+  watches += other.watches;
+  for (const auto& [what, count] : other.requests) {
+    requests[what] += count;
+  }
+  for (std::size_t i = 0; i < kForwardFaults; ++i) {
+    retries[i] += other.retries[i];
+    failures[i] += other.failures[i];
+  }
+}
+
+RequestTally::RequestTally(RequestTimes& times, ServerTally& server, std::string_view method,
+                           Kind kind, TimePoint now) noexcept
+    : times_(times), server_(server), begun_(now), kind_(kind) {
   const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
-                                         [&](const auto& one) { return one.first == method; });
-  method_ = found == kMethods.end() ? "" : found->first;
+                                         [&](const Method& one) { return one.name == method; });
+  method_ = found == kMethods.end() ? "" : found->name;
+  verb_ = kind == Kind::kWatch      ? "watch"
+          : kind == Kind::kUpgrade  ? "connect"
+          : found == kMethods.end() ? "other"
+                                    : found->verb;
+  ++server_.streams;
+  server_.watches += kind == Kind::kWatch ? 1U : 0U;
+}
+
+void RequestTally::answered(int code) {
+  if (code_ == 0) {
+    code_ = code;
+    ++server_.requests[{verb_, code}];
+  }
 }
 
 void RequestTally::end(TimePoint now) {
-  if (timed_ && code_ != 0) {
+  --server_.streams;
+  server_.watches -= kind_ == Kind::kWatch ? 1U : 0U;
+  if (code_ == 0) {
+    ++server_.requests[{verb_, 0}];
+  } else if (kind_ == Kind::kPlain) {
     times_.add(method_, code_, now - begun_);
   }
 }
