@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
+#include "krm/status.h"
 #include "proxy/forwarding/internal/watch_tail.h"
 #include "proxy/forwarding/open_bounds.h"
 #include "serving/answer.h"
