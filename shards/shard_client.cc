@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/log.h"
+#include "shards/internal/fault_log.h"
 
 namespace kintsugi::shards {
 namespace {
 
 constexpr Duration kSweep = milliseconds(250);
-constexpr Duration kTell = seconds(1);  ///< between two lines of the log about first failures
 constexpr net::UpstreamClass kClasses[] = {net::UpstreamClass::kWatch, net::UpstreamClass::kRead,
                                            net::UpstreamClass::kWrite};
 
@@ -18,6 +18,11 @@ bool has_streams(const net::Upstream& upstream) {
     const net::UpstreamStats stats = upstream.stats(kind);
     return stats.streams != 0 || stats.queued != 0;
   });
+}
+
+/// Whether the log gets a line, for all clients of that server.
+bool told(const std::string& name, const std::string& url, FaultLog::State state, TimePoint now) {
+  return FaultLog::of_process().note(name + " " + url, state, now);
 }
 
 }  // namespace
@@ -92,8 +97,10 @@ void ShardClient::send_probe() {
 
 void ShardClient::on_probe(bool answered, std::string_view cause) {
   if (answered) {
-    cause_.clear();
     answered_at_ = loop_.now();
+    if (!std::exchange(cause_, {}).empty()) {
+      tell_up();
+    }
   } else {
     cause_ = cause;
     note_failure();
@@ -119,6 +126,7 @@ void ShardClient::on_success() {
   answered_at_ = loop_.now();
   if (!cause_.empty()) {
     cause_.clear();
+    tell_up();
   }
   apply(health_.on_success(loop_.now()));
 }
@@ -129,12 +137,17 @@ void ShardClient::on_failure(Errc cause) {
   apply(health_.on_failure(loop_.now()));
 }
 
+void ShardClient::tell_up() {
+  if (told(params_.name, base_url_, FaultLog::State::kUp, loop_.now())) {
+    log_info("shard is up", {{"shard", params_.name}});
+  }
+}
+
 void ShardClient::note_failure() {
   const TimePoint now = loop_.now();
   const bool first = failed_at_ <= answered_at_;
   failed_at_ = now;
-  if (first && health_.up() && (told_at_ == TimePoint() || now - told_at_ >= kTell)) {
-    told_at_ = now;
+  if (first && health_.up() && told(params_.name, base_url_, FaultLog::State::kSilent, now)) {
     log_warn("a shard does not answer", {{"shard", params_.name}, {"errc", cause_}});
   }
 }
@@ -144,8 +157,8 @@ void ShardClient::apply(HealthFsm::Change change) {
     return;
   }
   if (change == HealthFsm::Change::kUp) {
-    log_info("shard is up", {{"shard", params_.name}});
-  } else {
+    tell_up();
+  } else if (told(params_.name, base_url_, FaultLog::State::kDown, loop_.now())) {
     log_warn("shard is down", {{"shard", params_.name}, {"errc", cause_}});
   }
   if (on_health_) {

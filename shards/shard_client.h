@@ -85,6 +85,7 @@ class ShardClient {
   void send_probe();
   void note_failure();
   void apply(HealthFsm::Change change);
+  void tell_up();
   void sweep();
 
   net::Loop& loop_;
@@ -96,7 +97,7 @@ class ShardClient {
   std::vector<Retired> retired_;
   HealthFsm health_;
   std::string cause_;
-  TimePoint failed_at_{}, answered_at_{}, told_at_{};
+  TimePoint failed_at_{}, answered_at_{};
   std::unique_ptr<net::Call> probe_;
   net::Timer probe_timer_;
   net::Timer sweep_timer_;

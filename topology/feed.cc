@@ -253,9 +253,6 @@ void Feed::Impl::publish() {
   stats_.last_lag = loop_.now() - touched_at_;
   stats_.longest_lag = std::max(stats_.longest_lag, stats_.last_lag);
   publisher_.publish(index_.freeze());
-  for (const auto& [name, shard] : shards_) {
-    shard->published(loop_.now());
-  }
   tell_ready();
 }
 

@@ -162,7 +162,6 @@ class Feed {
     std::string name, base_url, cause;
     bool up = false;
     TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
-    Duration lag{};                        ///< from its last change of a fact to the publication
     ResourceStatus resources[kResources];
   };
   /// For /debug/shards and metrics.

@@ -228,7 +228,7 @@ class BadShards(unittest.TestCase):
 
     def fails(self, protocol, answer, within):
         """@param within  the answer has begun when it goes wrong, so that it can only be cut"""
-        before, failed = resident(), proxy.metric("kintsugi_forward_failures_total")
+        before, failed = resident(), proxy.metrics("kintsugi_forward_failures_total")
         self.shard.behave(protocol, answer)
         seen = []
 
@@ -246,7 +246,7 @@ class BadShards(unittest.TestCase):
         kit.eventually(lambda: self.shard.closed > 0, 20, "the connection is closed")
         self.assertEqual(self.root.get(MAPS).status, 200)
         self.assertLess(resident() - before, MORE)
-        self.assertGreater(proxy.metric("kintsugi_forward_failures_total"), failed)
+        self.assertGreater(proxy.metrics("kintsugi_forward_failures_total"), failed)
 
     def test_SE_135_what_goes_wrong_before_the_answer(self):
         for protocol, answer in (("http/1.1", h1_hints), ("http/1.1", h1_hints_without_end), ("http/1.1", h1_large_head),

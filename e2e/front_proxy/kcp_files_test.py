@@ -408,9 +408,8 @@ class Told(unittest.TestCase):
             self.assertEqual(value("kintsugi_streams", shard="root"), 0)
             for direction, kcps in (("request", "kcp_backend_rq_body_bytes"), ("response", "kcp_backend_rs_body_bytes")):
                 self.assertEqual(value("kintsugi_stream_bytes_total", shard="shard-1", direction=direction), value(kcps, shard="shard-1"))
-            self.assertEqual(value("kintsugi_retries_total", shard="shard-1", reason="refused"), 0)
+            self.assertEqual(value("kintsugi_retries_total", shard="shard-1"), 0)
             self.assertEqual(value("kintsugi_request_overhead_seconds_bucket", le="+Inf"), 3)
-            self.assertGreater(value("kintsugi_index_lag_seconds", shard="shard-1"), 0)
             for cause in ("unknown_ca", "expired_cert", "cipher_mismatch", "hostname_mismatch", "other"):
                 self.assertEqual(value("kcp_listener_tls_connection_error", shard="shard-1", error_type=cause), 0)
 

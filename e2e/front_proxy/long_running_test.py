@@ -211,7 +211,7 @@ class LongRunning(unittest.TestCase):
             post.putrequest("POST", "/clusters/root" + CONFIGMAPS)
             post.putheader("Content-Length", "100")
             post.endheaders()
-            kit.eventually(lambda: proxy.metric('kintsugi_streams{shard="root",kind="other"}') >= 1, what="the POST is there")
+            kit.eventually(lambda: proxy.metrics('kintsugi_streams', kind="other") >= 1, what="the POST is there")
             proxy.process.send_signal(signal.SIGTERM)
             self.assertEqual(proxy.process.wait(60), 0)
             post.close()

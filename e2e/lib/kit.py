@@ -549,6 +549,13 @@ class Proxy:
                 return float(line.rsplit(" ", 1)[1])
         return 0
 
+    def metrics(self, name, **labels):
+        """The sum of a metric over the rows that have these labels."""
+        text = subprocess.run(["curl", "-sS", "--unix-socket", str(self.dir / "admin.sock"), "http://admin/metrics"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        rows = [line.rpartition(" ") for line in text.splitlines() if line.startswith(name + "{")]
+        return sum(float(value) for row, _, value in rows if all(f'{key}="{wanted}"' in row for key, wanted in labels.items()))
+
     def serial(self):
         """Serial number of the certificate that a new handshake gets."""
         context = ssl.create_default_context(cafile=str(self.installation.pki / "serving-ca.crt"))

@@ -128,7 +128,7 @@ Json loops_json(const std::vector<LoopReport>& loops) {
                       {"streams", static_cast<std::int64_t>(loop.listener.streams)},
                       {"largestQueueBytes", static_cast<std::int64_t>(loop.listener.largest_queue)},
                       {"forwardedRequests", loop.forward.requests},
-                      {"watches", static_cast<std::int64_t>(loop.forward.watches())}});
+                      {"watches", static_cast<std::int64_t>(loop.forward.watches)}});
     for (const LoopReport::Upstream& upstream : loop.upstreams) {
       one["upstreams"][upstream.shard] = Json::object({{"watch", upstream_json(upstream.watch)},
                                                        {"read", upstream_json(upstream.read)},

@@ -1,6 +1,8 @@
 #include "proxy/admin/metrics.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <set>
@@ -15,19 +17,6 @@
 
 namespace kintsugi::proxy {
 namespace {
-
-/// @param bounds  [seconds]. @param counts  one more than bounds. @param sum  [seconds]
-template <typename Bounds, typename Counts>
-MetricFamilies::Histogram buckets_of(const Bounds& bounds, const Counts& counts, double sum) {
-  MetricFamilies::Histogram out;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    out.sample_count += counts[i];
-    out.bucket.push_back({out.sample_count,
-                          i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity()});
-  }
-  out.sample_sum = sum;
-  return out;
-}
 
 /// Shards that did not answer when they were asked last, by whatever loop: before so much has
 /// failed that requests are no longer sent there (AGG-1004).
@@ -80,18 +69,20 @@ void shard_families(MetricFamilies& out, const IndexReport& report,
       out.sample({shard->spec.name, resource_name(resource)}, shard->is_synced(resource) ? 1 : 0);
     }
   }
+  out.gauge("kintsugi_index_lag_seconds",
+            "for how long the shard has not answered the index; 0 while it does", {"shard"});
+  const TimePoint now = Clock::now();
+  for (const topology::Feed::ShardStatus& shard : report.shards) {
+    const bool lags = shard.failed_at > shard.answered_at;
+    const TimePoint since = shard.answered_at == TimePoint() ? shard.failed_at : shard.answered_at;
+    out.sample({shard.name}, lags ? std::chrono::duration<double>(now - since).count() : 0.0);
+  }
   out.gauge("kintsugi_index_objects", "objects that the index follows", {"shard", "resource"});
   for (const topology::Feed::ShardStatus& shard : report.shards) {
     for (std::size_t i = 0; i < topology::kResources; ++i) {
       const auto resource = static_cast<topology::Resource>(i);
       out.sample({shard.name, resource_name(resource)}, shard.resources[i].objects);
     }
-  }
-  out.gauge("kintsugi_index_lag_seconds",
-            "how long the last change that a shard told of took until requests were routed by it",
-            {"shard"});
-  for (const topology::Feed::ShardStatus& shard : report.shards) {
-    out.sample({shard.name}, std::chrono::duration<double>(shard.lag).count());
   }
   out.counter("kintsugi_untrusted_fact_total",
               "values in objects that were not believed, by what they claim", {"fact"});
@@ -130,9 +121,23 @@ void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   out.gauge("kintsugi_memory_budget_bytes", "what the accounts have parts of", budget);
 }
 
+/// @param bounds  [seconds]. @param counts  one more than bounds. @param sum  [seconds]
+template <typename Bounds, typename Counts>
+MetricFamilies::Histogram buckets_of(const Bounds& bounds, const Counts& counts, double sum) {
+  MetricFamilies::Histogram out;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    out.sample_count += counts[i];
+    out.bucket.push_back({out.sample_count,
+                          i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity()});
+  }
+  out.sample_sum = sum;
+  return out;
+}
+
 void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
                       const serving::ProcessLimits& limits) {
-  ForwardStats sum;
+  std::uint64_t stripped = 0;
+  OverheadTimes overhead;
   LookupStats lookups;
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
@@ -140,13 +145,8 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   std::uint64_t no_request = 0, slow_readers = 0, handed_over = 0, served_refused = 0;
   std::uint64_t crowded_bodies = 0;
   for (const LoopReport& loop : loops) {
-    sum.requests += loop.forward.requests;
-    sum.failures += loop.forward.failures;
-    sum.overhead.add(loop.forward.overhead);
-    sum.identity_headers_stripped += loop.forward.identity_headers_stripped;
-    for (std::size_t i = 0; i < 6; ++i) {
-      sum.code_class[i] += loop.forward.code_class[i];
-    }
+    stripped += loop.forward.identity_headers_stripped;
+    overhead.add(loop.forward.overhead);
     lookups.resolved += loop.lookup.resolved;
     lookups.not_known += loop.lookup.not_known;
     lookups.unavailable += loop.lookup.unavailable;
@@ -181,18 +181,11 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   out.sample({"served"}, served_refused);
   out.sample({"bodies"}, crowded_bodies);
   limits.fill_limited(out);
-  out.counter("kintsugi_forwarded_requests_total", "requests sent to shards", sum.requests);
-  out.counter("kintsugi_forwarded_responses_total", "answers of shards by class", {"code"});
-  for (std::size_t i = 1; i < 6; ++i) {
-    out.sample({std::to_string(i) + "xx"}, sum.code_class[i]);
-  }
   out.histogram("kintsugi_request_overhead_seconds",
                 "forwarded requests from their heads until they are sent the first time", {});
-  out.sample({}, buckets_of(OverheadTimes::kBounds, sum.overhead.counts, sum.overhead.sum));
-  out.counter("kintsugi_forward_failures_total", "requests that a shard did not answer",
-              sum.failures);
+  out.sample({}, buckets_of(OverheadTimes::kBounds, overhead.counts, overhead.sum));
   out.counter("kintsugi_identity_headers_stripped_total", "forged identity headers removed",
-              sum.identity_headers_stripped);
+              stripped);
   out.counter("kintsugi_identity_dropped_total",
               "groups, extras and users that only the system gives, by kind", {"kind"});
   for (const auth::DroppedCount& dropped : auth::dropped_counts()) {
@@ -223,58 +216,56 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   }
 }
 
-/// By shard; what goes to other backends has shard="".
-void shard_traffic_families(MetricFamilies& out, const TrafficByServer& servers) {
+/// What was forwarded, by the server that it went to.
+void forward_families(MetricFamilies& out, const TallyByServer& servers) {
   out.counter("kintsugi_requests_total",
-              "forwarded requests that were answered, lists as get, upgrades as connect",
+              "requests sent to shards and backends; code 0: they ended before an answer",
               {"shard", "verb", "code"});
-  for (const auto& [shard, traffic] : servers) {
-    for (const auto& [what, count] : traffic.requests) {
-      out.sample({shard, std::string(what.first), std::to_string(what.second)}, count);
+  for (const auto& [name, server] : servers) {
+    for (const auto& [what, count] : server.requests) {
+      out.sample({name, std::string(what.first), std::to_string(what.second)}, count);
     }
   }
   out.gauge("kintsugi_streams", "forwarded requests that are open", {"shard", "kind"});
-  for (const auto& [shard, traffic] : servers) {
-    out.sample({shard, "watch"}, traffic.watches);
-    out.sample({shard, "other"}, traffic.streams - traffic.watches);
+  for (const auto& [name, server] : servers) {
+    out.sample({name, "watch"}, server.watches);
+    out.sample({name, "other"}, server.streams - server.watches);
   }
   out.counter("kintsugi_stream_bytes_total", "body bytes forwarded", {"shard", "direction"});
-  for (const auto& [shard, traffic] : servers) {
-    out.sample({shard, "request"}, traffic.up);
-    out.sample({shard, "response"}, traffic.down);
+  for (const auto& [name, server] : servers) {
+    out.sample({name, "request"}, server.up);
+    out.sample({name, "response"}, server.down);
   }
-  out.counter("kintsugi_retries_total", "requests sent again", {"shard", "reason"});
-  for (const auto& [shard, traffic] : servers) {
-    for (std::size_t i = 0; i < kRetryReasons; ++i) {
-      out.sample({shard, std::string(retry_reason_name(static_cast<RetryReason>(i)))},
-                 traffic.retries[i]);
+  struct Column {
+    std::string_view name, help;
+    std::array<std::uint64_t, kForwardFaults> ServerTally::*counts;
+  };
+  static constexpr Column kColumns[] = {
+      {"kintsugi_retries_total", "requests sent again", &ServerTally::retries},
+      {"kintsugi_forward_failures_total", "requests without an answer of the shard, or a whole one",
+       &ServerTally::failures}};
+  for (const Column& column : kColumns) {
+    out.counter(column.name, column.help, {"shard", "reason"});
+    for (const auto& [name, server] : servers) {
+      for (std::size_t i = 0; i < kForwardFaults; ++i) {
+        out.sample({name, std::string(forward_fault_name(static_cast<ForwardFault>(i)))},
+                   (server.*column.counts)[i]);
+      }
     }
   }
-}
-
-/// Shards have rows of their own, whether or not anything went there; all others are one.
-TrafficByServer traffic_of(const topology::Snapshot& index, const std::vector<LoopReport>& loops) {
-  TrafficByServer servers;
-  for (const auto& shard : index.shards()) {
-    servers[shard->spec.name];
-  }
-  for (const LoopReport& loop : loops) {
-    for (const auto& [server, traffic] : loop.forward.servers) {
-      const auto shard = servers.find(server);
-      (shard != servers.end() ? shard->second : servers[""]).add(traffic);
-    }
-  }
-  return servers;
 }
 
 /// What kcp's front proxy shows, by its names.
 void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
                   const std::vector<LoopReport>& loops) {
   RequestTimes times;
-  TrafficByServer servers = traffic_of(index, loops);
+  TallyByServer servers;
   std::map<std::string, net::UpstreamStats> tls;
   for (const LoopReport& loop : loops) {
     times.add(loop.forward.times);
+    for (const auto& [server, tally] : loop.forward.servers) {
+      servers[server].add(tally);
+    }
     for (const LoopReport::Upstream& upstream : loop.upstreams) {
       net::UpstreamStats& sum = tls[upstream.shard];
       for (const net::UpstreamStats* one : {&upstream.watch, &upstream.read, &upstream.write}) {
@@ -310,7 +301,7 @@ void kcp_families(MetricFamilies& out, const topology::Snapshot& index,
     out.sample({shard, "hostname_mismatch"}, sum.tls_hostname);
     out.sample({shard, "other"}, sum.tls_other);
   }
-  shard_traffic_families(out, servers);
+  forward_families(out, servers);
 }
 
 void upstream_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
@@ -327,13 +318,20 @@ void upstream_families(MetricFamilies& out, const std::vector<LoopReport>& loops
        [](const net::UpstreamStats& s) { return s.queued; }},
   };
   for (const Column& column : kColumns) {
-    out.gauge(column.name, column.help, {"shard", "loop", "kind"});
+    out.gauge(column.name, column.help, {"shard", "kind"});
+    std::map<std::string, std::array<std::size_t, 3>> sums;
     for (const LoopReport& loop : loops) {
       for (const LoopReport::Upstream& upstream : loop.upstreams) {
-        out.sample({upstream.shard, loop.name, "watch"}, column.value(upstream.watch));
-        out.sample({upstream.shard, loop.name, "read"}, column.value(upstream.read));
-        out.sample({upstream.shard, loop.name, "write"}, column.value(upstream.write));
+        auto& sum = sums[upstream.shard];
+        sum[0] += column.value(upstream.watch);
+        sum[1] += column.value(upstream.read);
+        sum[2] += column.value(upstream.write);
       }
+    }
+    for (const auto& [shard, sum] : sums) {
+      out.sample({shard, "watch"}, sum[0]);
+      out.sample({shard, "read"}, sum[1]);
+      out.sample({shard, "write"}, sum[2]);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
+#include "krm/status.h"
 #include "proxy/forwarding/internal/watch_tail.h"
 #include "proxy/forwarding/open_bounds.h"
 #include "serving/answer.h"
@@ -34,13 +35,6 @@ net::UpstreamClass class_of(std::string_view method, bool watch) {
   }
   return method == "GET" || method == "HEAD" || method == "OPTIONS" ? net::UpstreamClass::kRead
                                                                     : net::UpstreamClass::kWrite;
-}
-
-RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) {
-  if (!head.protocol.empty()) {
-    return RequestTally::Kind::kUpgrade;
-  }
-  return is_watch && head.method == "GET" ? RequestTally::Kind::kWatch : RequestTally::Kind::kPlain;
 }
 
 /// What only matters until the response head is there: kept apart, so that a running watch does not
@@ -68,6 +62,12 @@ struct Pending {
   Pending(net::Loop& loop, http::RequestHead&& asked)
       : head(std::move(asked)), first_attempt(loop.now()), timer(loop) {}
 };
+
+RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) noexcept {
+  return is_watch && head.method == "GET"     ? RequestTally::Kind::kWatch
+         : is_watch || !head.protocol.empty() ? RequestTally::Kind::kUpgrade
+                                              : RequestTally::Kind::kPlain;
+}
 
 class Forward final : public http::RequestHandler,
                       private serving::WatchDrain::Watch,
@@ -102,8 +102,10 @@ class Forward final : public http::RequestHandler,
     }
     pending_->unreachable = std::move(unreachable);
     ++stats().requests;
+    ++stats().streams;
+    stats().watches += watch_ ? 1U : 0U;
     if (pending_->hold != nullptr && announced(pending_->head) > shared.limits.body_bytes) {
-      refuse(serving::body_too_large(shared.limits.body_bytes));
+      refuse(serving::body_too_large(shared.limits.body_bytes), ForwardFault::kRefused);
     } else if (!pending_->awaits) {
       open();
     }
@@ -111,6 +113,8 @@ class Forward final : public http::RequestHandler,
   ~Forward() override {
     leave();
     tally_.end(shared_.loop.now());
+    --stats().streams;
+    stats().watches -= watch_ ? 1U : 0U;
     if (up_ != nullptr) {
       up_->detach();
     }
@@ -192,14 +196,14 @@ class Forward final : public http::RequestHandler,
   void open() {
     if (pending_->attempts > 0 && !pending_->replayable) {  // the client sent more meanwhile
       tell_unreachable();
-      refuse(serving::shard_unreachable(watch_));
+      refuse(serving::shard_unreachable(watch_), ForwardFault::kLost);
       return;
     }
     shards::ShardClient* client = *client_;
     net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
     if (upstream == nullptr || !client->admit()) {
       tell_unreachable();
-      refuse(serving::shard_unreachable(watch_));
+      refuse(serving::shard_unreachable(watch_), ForwardFault::kFull);
       return;
     }
     if (pending_->attempts == 0 && !take_seat(*client)) {
@@ -250,8 +254,9 @@ class Forward final : public http::RequestHandler,
 
   void on_seat(Expected<void> room) {
     if (!room) {  // it goes on waiting, as those do that have found a place
-      auto later = shared_.refusals.tell(std::move(room).error(),
-                                         [this](const Error& error) { refuse(error); });
+      auto later = shared_.refusals.tell(std::move(room).error(), [this](const Error& error) {
+        refuse(error, ForwardFault::kFull);
+      });
       if (pending_ != nullptr) {
         pending_->refusal = std::move(later);
       }
@@ -333,7 +338,7 @@ class Forward final : public http::RequestHandler,
     if (pending_->head.version < 2) {
       down_.close_connection_after();
     }
-    refuse(error);
+    refuse(error, ForwardFault::kRefused);
   }
   [[nodiscard]] bool body_is_stuck() const noexcept override {
     return down_credit_ > 0 || (pending_ != nullptr && pending_->waits);
@@ -345,7 +350,7 @@ class Forward final : public http::RequestHandler,
     pending_->body_ended = end;
     if (pending_->body_bytes > shared_.limits.body_bytes && !upgrade_) {
       down_.consume(bytes.size());
-      refuse(serving::body_too_large(shared_.limits.body_bytes));
+      refuse(serving::body_too_large(shared_.limits.body_bytes), ForwardFault::kRefused);
       return false;
     }
     if (pending_->awaits) {
@@ -369,7 +374,6 @@ class Forward final : public http::RequestHandler,
     // the request side goes on as a byte pipe.
     answered_ = end && head.status != 101;
     response_ended_ = end;
-    ++stats().code_class[static_cast<std::size_t>(head.status / 100) % 6];
     tally_.answered(head.status);
     if (watch_ && head.status == 200 && !end) {
       tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
@@ -473,6 +477,7 @@ class Forward final : public http::RequestHandler,
       return;
     }
     ++stats().failures;
+    tally_.failed(forward_fault_of(cause));
     answered_ = true;
     if (watch_) {
       down_.send_data(std::string_view(),
@@ -484,7 +489,7 @@ class Forward final : public http::RequestHandler,
 
   void before_head(Errc cause) {
     if (cause == Errc::kBadRequest) {  // our own client does not send it (SE-118)
-      refuse(serving::not_sendable());
+      refuse(serving::not_sendable(), ForwardFault::kRefused);
       return;
     }
     const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
@@ -494,19 +499,18 @@ class Forward final : public http::RequestHandler,
                             (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
     const bool in_time = shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
-      tally_.again(cause == Errc::kNotProcessed ? RetryReason::kRefused
-                   : cause == Errc::kDeadline   ? RetryReason::kTimeout
-                                                : RetryReason::kLost);
+      ++stats().retries;
+      tally_.sent_again(forward_fault_of(cause));
       pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });
       return;
     }
     tell_unreachable();
     if (cause == Errc::kTls) {
-      refuse(serving::backend_not_secured());
+      refuse(serving::backend_not_secured(), ForwardFault::kTls);
     } else if (untouched || idempotent_ || cause == Errc::kDeadline) {
-      refuse(serving::shard_unreachable(watch_));
+      refuse(serving::shard_unreachable(watch_), forward_fault_of(cause));
     } else {
-      refuse(serving::backend_lost());
+      refuse(serving::backend_lost(), forward_fault_of(cause));
     }
   }
 
@@ -516,8 +520,9 @@ class Forward final : public http::RequestHandler,
     }
   }
 
-  void refuse(const Error& error) {
+  void refuse(const Error& error, ForwardFault why) {
     ++stats().failures;
+    tally_.failed(why);
     tally_.answered(krm::http_status(error));
     answered_ = true;
     if (up_ != nullptr) {

@@ -23,19 +23,12 @@ namespace kintsugi::proxy {
 
 /// Counters of one loop; read by the admin side through Loop::post.
 struct ForwardStats {
-  std::uint64_t requests = 0, failures = 0;
+  std::uint64_t requests = 0, retries = 0, failures = 0;
   std::uint64_t identity_headers_stripped = 0;
-  std::uint64_t code_class[6] = {};  ///< by first digit of the status
+  std::size_t streams = 0, watches = 0;
   RequestTimes times;
   OverheadTimes overhead;
-  TrafficByServer servers;
-  [[nodiscard]] std::size_t watches() const noexcept {
-    std::size_t sum = 0;
-    for (const auto& [name, server] : servers) {
-      sum += server.watches;
-    }
-    return sum;
-  }
+  TallyByServer servers;
 };
 
 struct ForwardLimits {

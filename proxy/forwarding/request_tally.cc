@@ -6,9 +6,8 @@ namespace kintsugi::proxy {
 namespace {
 
 struct Method {
-  std::string_view sent, label, verb;
+  std::string_view name, label, verb;
 };
-constexpr Method kOther = {"", "other", "other"};
 constexpr std::array<Method, 7> kMethods = {{{"GET", "get", "get"},
                                              {"POST", "post", "create"},
                                              {"PUT", "put", "update"},
@@ -17,98 +16,110 @@ constexpr std::array<Method, 7> kMethods = {{{"GET", "get", "get"},
                                              {"HEAD", "head", "head"},
                                              {"OPTIONS", "options", "options"}}};
 
-const Method& known(std::string_view method) noexcept {
+std::string_view label_of(std::string_view method) noexcept {
   const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
-                                         [&](const Method& one) { return one.sent == method; });
-  return found == kMethods.end() ? kOther : *found;
+                                         [&](const Method& one) { return one.name == method; });
+  return found == kMethods.end() ? "other" : found->label;
 }
 
-template <typename Bounds, typename Counts>
-void count_in(const Bounds& bounds, Counts& counts, double seconds) noexcept {
+/// @param times  has counts, one more than bounds, and a sum [seconds]
+template <typename Bounds, typename Times>
+void count_in(const Bounds& bounds, Duration took, Times& times) noexcept {
+  const double seconds = std::chrono::duration<double>(took).count();
   const auto bound = std::lower_bound(bounds.begin(), bounds.end(), seconds);
-  ++counts[static_cast<std::size_t>(bound - bounds.begin())];
+  ++times.counts[static_cast<std::size_t>(bound - bounds.begin())];
+  times.sum += seconds;
 }
-
-double seconds_of(Duration took) noexcept { return std::chrono::duration<double>(took).count(); }
+template <typename Times>
+void add_up(Times& times, const Times& more) noexcept {
+  for (std::size_t i = 0; i < more.counts.size(); ++i) {
+    times.counts[i] += more.counts[i];
+  }
+  times.sum += more.sum;
+}
 
 }  // namespace
 
 void RequestTimes::add(std::string_view method, int code, Duration took) {
-  Times& times = rows_[{known(method).label, code}];
-  count_in(kBounds, times.counts, seconds_of(took));
-  times.sum += seconds_of(took);
+  count_in(kBounds, took, rows_[{label_of(method), code}]);
 }
 
 void RequestTimes::add(const RequestTimes& other) {
   for (const auto& [what, more] : other.rows_) {
-    Times& times = rows_[what];
-    for (std::size_t i = 0; i < more.counts.size(); ++i) {
-      times.counts[i] += more.counts[i];
-    }
-    times.sum += more.sum;
+    add_up(rows_[what], more);
   }
 }
 
-std::string_view retry_reason_name(RetryReason reason) noexcept {
-  switch (reason) {
-    case RetryReason::kRefused:
-      return "refused";
-    case RetryReason::kTimeout:
-      return "timeout";
-    case RetryReason::kLost:
-      return "lost";
+void OverheadTimes::add(Duration took) noexcept { count_in(kBounds, took, *this); }
+void OverheadTimes::add(const OverheadTimes& other) noexcept { add_up(*this, other); }
+
+ForwardFault forward_fault_of(Errc cause) noexcept {
+  switch (cause) {
+    case Errc::kRefused:
+    case Errc::kUnreachable:
+      return ForwardFault::kConnect;
+    case Errc::kTls:
+      return ForwardFault::kTls;
+    case Errc::kDeadline:
+      return ForwardFault::kTimeout;
+    case Errc::kNotProcessed:
+      return ForwardFault::kNotProcessed;
+    case Errc::kOverloaded:
+      return ForwardFault::kFull;
+    case Errc::kBadRequest:
+      return ForwardFault::kRefused;
+    default:
+      return ForwardFault::kLost;
   }
-  return "";
 }
 
-void ServerTraffic::add(const ServerTraffic& other) {
+std::string_view forward_fault_name(ForwardFault fault) noexcept {
+  constexpr std::array<std::string_view, kForwardFaults> kNames = {
+      "connect", "tls", "timeout", "not-processed", "lost", "full", "refused"};
+  return kNames[static_cast<std::size_t>(fault)];
+}
+
+void ServerTally::add(const ServerTally& other) {
   up += other.up;
   down += other.down;
   streams += other.streams;
   watches += other.watches;
-  for (std::size_t i = 0; i < kRetryReasons; ++i) {
-    retries[i] += other.retries[i];
-  }
   for (const auto& [what, count] : other.requests) {
     requests[what] += count;
   }
-}
-
-void OverheadTimes::add(Duration took) noexcept {
-  count_in(kBounds, counts, seconds_of(took));
-  sum += seconds_of(took);
-}
-
-void OverheadTimes::add(const OverheadTimes& other) noexcept {
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    counts[i] += other.counts[i];
+  for (std::size_t i = 0; i < kForwardFaults; ++i) {
+    retries[i] += other.retries[i];
+    failures[i] += other.failures[i];
   }
-  sum += other.sum;
 }
 
-RequestTally::RequestTally(RequestTimes& times, ServerTraffic& server, std::string_view method,
+RequestTally::RequestTally(RequestTimes& times, ServerTally& server, std::string_view method,
                            Kind kind, TimePoint now) noexcept
-    : times_(times),
-      server_(server),
-      method_(known(method).sent),
-      verb_(kind == Kind::kWatch     ? "watch"
-            : kind == Kind::kUpgrade ? "connect"
-                                     : known(method).verb),
-      begun_(now),
-      kind_(kind) {
+    : times_(times), server_(server), begun_(now), kind_(kind) {
+  const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
+                                         [&](const Method& one) { return one.name == method; });
+  method_ = found == kMethods.end() ? "" : found->name;
+  verb_ = kind == Kind::kWatch      ? "watch"
+          : kind == Kind::kUpgrade  ? "connect"
+          : found == kMethods.end() ? "other"
+                                    : found->verb;
   ++server_.streams;
   server_.watches += kind == Kind::kWatch ? 1U : 0U;
 }
 
 void RequestTally::answered(int code) {
-  code_ = code;
-  ++server_.requests[{verb_, code}];
+  if (code_ == 0) {
+    code_ = code;
+    ++server_.requests[{verb_, code}];
+  }
 }
 
 void RequestTally::end(TimePoint now) {
   --server_.streams;
   server_.watches -= kind_ == Kind::kWatch ? 1U : 0U;
-  if (kind_ == Kind::kPlain && code_ != 0) {
+  if (code_ == 0) {
+    ++server_.requests[{verb_, 0}];
+  } else if (kind_ == Kind::kPlain) {
     times_.add(method_, code_, now - begun_);
   }
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/time.h"
 
 /// What kcp's front proxy counts of requests.
@@ -33,24 +34,6 @@ class RequestTimes {
   Rows rows_;
 };
 
-/// Why a request was sent again.
-enum class RetryReason : std::uint8_t { kRefused, kTimeout, kLost };
-inline constexpr std::size_t kRetryReasons = 3;
-/// Label of kintsugi_retries_total.
-[[nodiscard]] std::string_view retry_reason_name(RetryReason reason) noexcept;
-
-/// What goes to one server, and comes from it.
-struct ServerTraffic {
-  std::uint64_t up = 0, down = 0;        ///< [bytes] of bodies
-  std::size_t streams = 0, watches = 0;  ///< open now; a watch is a stream, too
-  std::array<std::uint64_t, kRetryReasons> retries{};
-  /// Answers, also those that the proxy gave for it: by verb and code. The verb is "watch",
-  /// "connect" for an upgrade, else that of the method; lists are "get" here.
-  std::map<std::pair<std::string_view, int>, std::uint64_t> requests;
-  void add(const ServerTraffic& other);
-};
-using TrafficByServer = std::map<std::string, ServerTraffic, std::less<>>;
-
 /// How long requests were at the proxy before they were sent the first time.
 class OverheadTimes {
  public:
@@ -63,24 +46,53 @@ class OverheadTimes {
   void add(const OverheadTimes& other) noexcept;
 };
 
-/// Of one request.
+/// Why a request was sent again, or why it got no answer of its server, or no whole one.
+enum class ForwardFault : std::uint8_t {
+  kConnect,       ///< nobody took the connection
+  kTls,           ///< the handshake
+  kTimeout,       ///< no answer in time
+  kNotProcessed,  ///< the server says that it has not looked at it
+  kLost,          ///< reset or closed
+  kFull,          ///< too many wait already, or the shard is taken out of use
+  kRefused,       ///< by the proxy: a body over the limit, what cannot be sent on
+};
+inline constexpr std::size_t kForwardFaults = 7;
+[[nodiscard]] ForwardFault forward_fault_of(Errc cause) noexcept;
+[[nodiscard]] std::string_view forward_fault_name(ForwardFault fault) noexcept;
+
+/// What went to one server and came from it.
+struct ServerTally {
+  std::uint64_t up = 0, down = 0;        ///< body bytes
+  std::size_t streams = 0, watches = 0;  ///< that are open; watches are among the streams
+  /// Requests by verb and code, counted with the head of the answer; 0: ended without one.
+  std::map<std::pair<std::string_view, int>, std::uint64_t> requests;
+  std::array<std::uint64_t, kForwardFaults> retries{}, failures{};
+  void add(const ServerTally& other);
+};
+using TallyByServer = std::map<std::string, ServerTally, std::less<>>;
+
+/// Of one request. The verb: "watch", "connect" (upgrades), else by its method "get", "create",
+/// "update", "patch", "delete", "head", "options", "other".
 class RequestTally {
  public:
-  enum class Kind : std::uint8_t { kPlain, kWatch, kUpgrade };
-  /// @param method  must live as long as the constructor runs
-  RequestTally(RequestTimes& times, ServerTraffic& server, std::string_view method, Kind kind,
+  enum class Kind : std::uint8_t { kPlain, kWatch, kUpgrade };  ///< plain ones are timed
+  /// @param method  must live as long as the constructor runs. The others outlive this object.
+  RequestTally(RequestTimes& times, ServerTally& server, std::string_view method, Kind kind,
                TimePoint now) noexcept;
   void up(std::size_t count) noexcept { server_.up += count; }
   void down(std::size_t count) noexcept { server_.down += count; }
-  void again(RetryReason why) noexcept { ++server_.retries[static_cast<std::size_t>(why)]; }
+  /// The first one counts.
   void answered(int code);
+  void sent_again(ForwardFault why) noexcept { ++server_.retries[static_cast<std::size_t>(why)]; }
+  void failed(ForwardFault why) noexcept { ++server_.failures[static_cast<std::size_t>(why)]; }
   [[nodiscard]] TimePoint begun() const noexcept { return begun_; }
+  /// Once, at last.
   void end(TimePoint now);
 
  private:
   RequestTimes& times_;
-  ServerTraffic& server_;
-  std::string_view method_, verb_;  // of a table
+  ServerTally& server_;
+  std::string_view method_, verb_;  // of tables
   TimePoint begun_;
   int code_ = 0;
   Kind kind_;

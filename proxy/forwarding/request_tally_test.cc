@@ -7,14 +7,11 @@ namespace {
 
 TEST(RequestTally, WhenRequestsEnd_FP140_FP083_TimesAndBytesAreCounted) {
   RequestTimes times;
-  ServerTraffic traffic;
-  using Kind = RequestTally::Kind;
+  ServerTally server;
   const TimePoint begin = TimePoint() + seconds(5);
   const auto ask = [&](const char* method, int code, Duration took,
-                       RequestTally::Kind kind = Kind::kPlain) {
-    RequestTally tally(times, traffic, method, kind, begin);
-    EXPECT_EQ(traffic.streams, 1U);
-    EXPECT_EQ(traffic.watches, kind == Kind::kWatch ? 1U : 0U);
+                       RequestTally::Kind kind = RequestTally::Kind::kPlain) {
+    RequestTally tally(times, server, method, kind, begin);
     tally.up(5);
     tally.down(11);
     if (code != 0) {
@@ -28,8 +25,8 @@ TEST(RequestTally, WhenRequestsEnd_FP140_FP083_TimesAndBytesAreCounted) {
   ask("POST", 409, milliseconds(1));
   ask("BREW", 200, milliseconds(1));
   ask("MAKE", 200, milliseconds(1));
-  ask("GET", 200, seconds(600), Kind::kWatch);
-  ask("GET", 101, seconds(600), Kind::kUpgrade);
+  ask("GET", 200, seconds(600), RequestTally::Kind::kWatch);
+  ask("GET", 101, seconds(600), RequestTally::Kind::kUpgrade);
   ask("GET", 0, seconds(1));  // never answered
   ASSERT_EQ(times.rows().size(), 3U);
   const RequestTimes::Times& gets = times.rows().at({"get", 200});
@@ -39,25 +36,47 @@ TEST(RequestTally, WhenRequestsEnd_FP140_FP083_TimesAndBytesAreCounted) {
   EXPECT_DOUBLE_EQ(gets.sum, 0.05 + 0.051 + 61);
   EXPECT_EQ(times.rows().at({"post", 409}).counts[0], 1U);
   EXPECT_EQ(times.rows().at({"other", 200}).counts[0], 2U);
-  EXPECT_EQ(traffic.up, 45U);
-  EXPECT_EQ(traffic.down, 99U);
-  EXPECT_EQ(traffic.streams, 0U);
-  EXPECT_EQ(traffic.watches, 0U);
-  using Rows = std::map<std::pair<std::string_view, int>, std::uint64_t>;
-  EXPECT_EQ(traffic.requests, (Rows{{{"get", 200}, 3},
-                                    {{"create", 409}, 1},
-                                    {{"other", 200}, 2},
-                                    {{"watch", 200}, 1},
-                                    {{"connect", 101}, 1}}));
-  ServerTraffic two;
-  two.add(traffic);
-  two.add(traffic);
-  EXPECT_EQ(two.down, 198U);
-  EXPECT_EQ(two.requests.at({"get", 200}), 6U);
+  EXPECT_EQ(server.up, 45U);
+  EXPECT_EQ(server.down, 99U);
+  EXPECT_EQ(server.streams, 0U);
+  EXPECT_EQ(server.watches, 0U);
+  const std::map<std::pair<std::string_view, int>, std::uint64_t> requests = {
+      {{"get", 200}, 3},   {{"get", 0}, 1},     {{"create", 409}, 1},
+      {{"other", 200}, 2}, {{"watch", 200}, 1}, {{"connect", 101}, 1}};
+  EXPECT_EQ(server.requests, requests);
   RequestTimes sum;
   sum.add(times);
   sum.add(times);
   EXPECT_EQ(sum.rows().at({"get", 200}).counts[0], 2U);
+}
+
+TEST(RequestTally, WhileRequestsRun_TheyAreOpenAndTheFirstCodeCounts) {
+  RequestTimes times;
+  ServerTally server;
+  const TimePoint now = TimePoint() + seconds(5);
+  RequestTally watch(times, server, "GET", RequestTally::Kind::kWatch, now);
+  RequestTally write(times, server, "PUT", RequestTally::Kind::kPlain, now);
+  EXPECT_EQ(server.streams, 2U);
+  EXPECT_EQ(server.watches, 1U);
+  write.sent_again(forward_fault_of(Errc::kNotProcessed));
+  write.failed(forward_fault_of(Errc::kClosed));
+  write.answered(502);
+  write.answered(200);
+  write.end(now);
+  EXPECT_EQ(server.streams, 1U);
+  EXPECT_EQ(server.requests.at({"update", 502}), 1U);
+  EXPECT_EQ(server.requests.size(), 1U);
+  EXPECT_EQ(server.retries[static_cast<std::size_t>(ForwardFault::kNotProcessed)], 1U);
+  EXPECT_EQ(server.failures[static_cast<std::size_t>(ForwardFault::kLost)], 1U);
+  ServerTally sum;
+  sum.add(server);
+  sum.add(server);
+  EXPECT_EQ(sum.requests.at({"update", 502}), 2U);
+  EXPECT_EQ(sum.watches, 2U);
+  EXPECT_EQ(sum.failures, (std::array<std::uint64_t, kForwardFaults>{0, 0, 0, 0, 2, 0, 0}));
+  watch.end(now);
+  EXPECT_EQ(server.watches, 0U);
+  EXPECT_EQ(forward_fault_name(ForwardFault::kNotProcessed), "not-processed");
 }
 
 TEST(RequestTally, WhenRequestsAreSent_R31_TheirTimeAtTheProxyIsCounted) {

@@ -134,7 +134,7 @@ void ShardFeed::start_workspaces() {
     start_types();
   } else if (!core_.params().has_root &&
              core_.index().set_synced(id_, Resource::kWorkspaces, true)) {
-    touched();
+    core_.touched();
     report_synced(Resource::kWorkspaces, true);
     for (std::size_t i = 0; core_.params().authentication && i < kTypeParts; ++i) {
       type_synced(i);  // there is nothing to wait for
@@ -164,7 +164,7 @@ void ShardFeed::stop() {
 
 void ShardFeed::on_health() {
   if (core_.index().set_health(id_, client_.up(), client_.cause())) {
-    touched();
+    core_.touched();
     for (FeedListener* listener : core_.listeners()) {
       listener->on_change(ShardChanged{*core_.index().now().shard(id_), false});
     }
@@ -229,7 +229,7 @@ void ShardFeed::Sink::on_upsert(const shards::ObjectKey& key, const krm::Json& o
     changed = index.upsert_binding(owner_.id_, binding_from_json(key.cluster, object), consumers);
   }
   if (changed) {
-    owner_.touched();
+    owner_.core_.touched();
   }
   owner_.report(resource_, key, &object);
   owner_.report_consumers(consumers);
@@ -249,7 +249,7 @@ void ShardFeed::Sink::on_delete(const shards::ObjectKey& key) {
     changed = index.delete_binding(owner_.id_, key.cluster, key.name, consumers);
   }
   if (changed) {
-    owner_.touched();
+    owner_.core_.touched();
   }
   owner_.report(resource_, key, nullptr);
   owner_.report_consumers(consumers);
@@ -257,7 +257,7 @@ void ShardFeed::Sink::on_delete(const shards::ObjectKey& key) {
 
 void ShardFeed::Sink::on_synced() {
   if (owner_.core_.index().set_synced(owner_.id_, resource_, true)) {
-    owner_.touched();
+    owner_.core_.touched();
     owner_.report_synced(resource_, true);
   }
 }
@@ -304,24 +304,8 @@ void ShardFeed::TypeSink::on_refused(int status) {
   }
 }
 
-void ShardFeed::touched() {
-  if (!is_touched_) {
-    is_touched_ = true;
-    touched_at_ = core_.loop().now();
-  }
-  core_.touched();
-}
-
-void ShardFeed::published(TimePoint now) noexcept {
-  if (is_touched_) {
-    is_touched_ = false;
-    lag_ = now - touched_at_;
-  }
-}
-
 Feed::ShardStatus ShardFeed::status() const {
   Feed::ShardStatus result;
-  result.lag = lag_;
   result.name = client_.name();
   result.base_url = client_.base_url();
   result.cause = client_.cause();

@@ -46,8 +46,6 @@ class ShardFeed {
   /// Nothing is reported any more.
   void stop();
   [[nodiscard]] Feed::ShardStatus status() const;
-  /// Every fact of it has been published.
-  void published(TimePoint now) noexcept;
 
  private:
   /// Receives one resource.
@@ -87,16 +85,12 @@ class ShardFeed {
   void report(Resource resource, const shards::ObjectKey& key, const krm::Json* object);
   void report_consumers(const ConsumerChanges& changes);
   void report_synced(Resource resource, bool synced);
-  void touched();
 
   FeedCore& core_;
   const ShardId id_;
   std::string workspace_identity_;
   bool workspaces_wait_ = false;  ///< for their identity
   bool is_plain_ = false;
-  bool is_touched_ = false;
-  TimePoint touched_at_{};  ///< the oldest change that is not published
-  Duration lag_{};
   shards::ShardClient client_;
   std::array<Sink, kResources> sinks_;
   std::array<TypeSink, kTypeParts> type_sinks_;
