@@ -162,7 +162,7 @@ TEST_F(List, SE166_WhoseListItIs_GoesOn_NobodyElses) {
   EXPECT_EQ(code("/api/v1/namespaces/t2/configmaps" + more, ""), 400);
   EXPECT_EQ(code("/api/v1/configmaps" + more, ""), 400);
   EXPECT_EQ(code("/clusters/other" + maps + more, ""), 400);
-  seal_continue_tokens(server.server(), {{9, "another secret of this server"}});
+  seal_continue_tokens(server.server(), {{9, Secret::copy_of("another secret of this server")}});
   EXPECT_EQ(code(maps + more, ""), 410) << "its key is gone";
   EXPECT_EQ(code(maps + "?limit=5&continue=" +
                      std::string(get("?limit=1").json().text({"metadata", "continue"})),

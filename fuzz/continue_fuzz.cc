@@ -10,8 +10,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kintsugi::aggregation;  // NOLINT
   using kintsugi::fuzz::check;
-  static const TokenKeys keys = {{1, Secret::copy_of("a secret that no input knows....1")},
-                                 {2, Secret::copy_of("an older one")}};
+  static const TokenKeys keys = {
+      {1, kintsugi::Secret::copy_of("a secret that no input knows....1")},
+      {2, kintsugi::Secret::copy_of("an older one")}};
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   ListQuestion question;
   question.scope = {"/clusters/*", "", "configmaps"};

@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(codec.format(version.components) == text);
   }
   const auto token = decode_continue(text, {codec.scope(), "v1", "", "", "", ""},
-                                     {{1, Secret::copy_of("a secret of the fuzzer")}});
+                                     {{1, kintsugi::Secret::copy_of("a secret of the fuzzer")}});
   check(!token);
   return 0;
 }

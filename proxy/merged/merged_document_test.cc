@@ -36,7 +36,7 @@ class TwoShards : public ::testing::Test {
     slots.present = {"alpha", "beta"};
     rig.handler->set_slots(std::make_shared<const aggregation::SlotHistory>(
                                *aggregation::SlotHistory().changed(slots, 1)),
-                           {{1, "secret"}});
+                           {{1, Secret::copy_of("secret")}});
     rig.shard.answer = [this](Exchange& exchange) { serve(exchange); };
   }
 

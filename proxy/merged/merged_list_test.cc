@@ -236,7 +236,8 @@ TEST_F(MergedLists, WhenItWaitsTooLongForItsTurn_AGG601_IsTooMany) {
 
 TEST_F(MergedLists, WhenANewShardHasNoSlotYet_WaitsForIt) {
   start();
-  rig_->handler->set_slots(std::make_shared<const aggregation::SlotHistory>(), {{1, "secret"}});
+  rig_->handler->set_slots(std::make_shared<const aggregation::SlotHistory>(),
+                           {{1, Secret::copy_of("secret")}});
   Answer& answer = send();
   testing::Answer behind;  // on the connection
   rig_->ask(behind, testing::Rig::get("/livez"));
@@ -251,7 +252,8 @@ TEST_F(MergedLists, WhenANewShardHasNoSlotYet_WaitsForIt) {
 
 TEST_F(MergedLists, WhenANewShardGetsNoSlot_SaysSoInTime) {
   start({}, [](aggregation::MergeParams& params) { params.future_wait = milliseconds(20); });
-  rig_->handler->set_slots(std::make_shared<const aggregation::SlotHistory>(), {{1, "secret"}});
+  rig_->handler->set_slots(std::make_shared<const aggregation::SlotHistory>(),
+                           {{1, Secret::copy_of("secret")}});
   const Answer& answer = ask();
   EXPECT_EQ(answer.status, 503);
   EXPECT_EQ(answer.header("retry-after"), "1");

@@ -48,7 +48,7 @@ class SecondLoop {
                               .metrics = [](const auto& done) { done("kintsugi_of_the_rig 1\n"); }};
     changed(params);
     handler = std::make_unique<ProxyHandler>(std::move(params));
-    handler->set_slots(rig.slots, {{1, "secret"}});
+    handler->set_slots(rig.slots, {{1, Secret::copy_of("secret")}});
     net::ListenerParams listening;
     listening.identify = [who = rig.identity](const http::PeerInfo&) { return who; };
     entrance_ = std::make_unique<Entrance>(view_, *handler);
@@ -73,7 +73,9 @@ class SecondLoop {
   }
   /// What the rig's loop was given last.
   void take_slots() {
-    loop.post([this, slots = rig_.slots] { handler->set_slots(slots, {{1, "secret"}}); });
+    loop.post([this, slots = rig_.slots] {
+      handler->set_slots(slots, {{1, Secret::copy_of("secret")}});
+    });
   }
   /// Waits for what `look` finds there.
   template <class Look>

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "net/x509_maker.h"
 #include "server/files.h"
@@ -21,7 +22,7 @@ class Pkis : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(pki_.folder()); }
 
   [[nodiscard]] net::KeyPair pair(const std::string& name) const {
-    return {*read_file(pki_.certificate(name)), *read_file(pki_.key(name))};
+    return {*read_file(pki_.certificate(name)), Secret(std::move(*read_file(pki_.key(name))))};
   }
   void put(const std::string& name, const net::KeyPair& pair) const {
     ASSERT_TRUE(write_file(pki_.key(name), pair.key_pem.view(), 0600));
@@ -82,7 +83,7 @@ TEST_F(Pkis, SE_145_WhatOthersHavePutThereStays) {
   ASSERT_TRUE(pki_.ensure(kHosts));
   EXPECT_EQ(pair("proxy").certificate_pem, theirs->certificate_pem);
 
-  put("proxy", {"not a certificate", "nor a key"});
+  put("proxy", {"not a certificate", Secret::copy_of("nor a key")});
   ASSERT_TRUE(pki_.ensure(kHosts));
   EXPECT_EQ(pair("proxy").certificate_pem, "not a certificate");
 }
