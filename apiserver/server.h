@@ -66,10 +66,11 @@ struct ServerParams {
   std::vector<std::unique_ptr<AdmissionStep>> admission{};
   /// Gets a line of JSON for every answer (AM-455); must not block. Empty: no audit log.
   std::function<void(std::string line)> audit{};
-  /// What the identity of a watch that begins rests on; `requester` is who was authenticated.
-  /// Empty: what that of the connection does.
-  std::function<auth::ProofPtr(const http::RequestHead&, const http::PeerInfo&,
-                               std::string_view cluster, const auth::UserInfo& requester)>
+  /// What the identity of a watch that begins rests on; `token` is what `authenticator` was given,
+  /// `requester` who was authenticated. Empty: what that of the connection does.
+  std::function<auth::ProofPtr(const http::RequestHead&, const auth::BearerPtr& token,
+                               const http::PeerInfo&, std::string_view cluster,
+                               const auth::UserInfo& requester)>
       proof{};
   std::string server_address = "127.0.0.1";  ///< shown in /api
   std::size_t max_body = 3'145'728;          ///< [bytes] AM-058

@@ -2,6 +2,7 @@
 
 #include "apiserver/internal/watcher.h"
 #include "apiserver/testing/fake_server.h"
+#include "base/reading_counts.h"
 #include "kinds/builtin_kinds.h"
 
 namespace kintsugi::apiserver {
@@ -58,6 +59,17 @@ class Watch : public ::testing::Test {
 
   FakeServer server;
 };
+
+TEST_F(Watch, WhenATokenCameWithIt_SE020_ItIsTakenApartOnce) {
+  // {"alg":"none"} . {"sub":"ann"} . "s"
+  const testing::Fields fields = {
+      {"authorization", "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ.cw"}};
+  const ReadingCounts before = reading_counts;
+  const Exchange exchange = watch("", fields);
+  EXPECT_EQ(exchange.status(), 200);
+  EXPECT_EQ(server.proved_by(), "ann");
+  EXPECT_EQ(reading_counts.tokens, before.tokens + 1);
+}
 
 TEST_F(Watch, WhenAM285StartsWithoutVersion_SendsStateThenChanges) {
   create("b");

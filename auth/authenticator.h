@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "auth/bearer.h"
 #include "auth/proof.h"
 #include "auth/user.h"
 #include "base/error.h"
@@ -21,9 +22,10 @@ class Authenticator {
   using Done = std::function<void(Expected<std::optional<UserInfo>>)>;
   virtual ~Authenticator() = default;
   /// @param head, peer valid until this returns; keep copies for later.
+  /// @param token   bearer_of() of the head
   /// @param cluster logical cluster the request is for, "" when none.
-  virtual void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
-                            std::string_view cluster, Done done) = 0;
+  virtual void authenticate(const http::RequestHead& head, const BearerPtr& token,
+                            const http::PeerInfo& peer, std::string_view cluster, Done done) = 0;
 };
 
 /// Identity of a verified client certificate; connections with equal chains share one. It comes

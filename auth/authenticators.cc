@@ -185,9 +185,10 @@ void TokenUnion::authenticate_token(const BearerPtr& token,
 RequestAuthenticator::RequestAuthenticator(Params params)
     : params_(std::make_shared<const Params>(std::move(params))) {}
 
-void RequestAuthenticator::authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
-                                        std::string_view cluster, Done done) {
-  authenticate_with_source(head.headers, bearer_of(head.headers), peer, cluster,
+void RequestAuthenticator::authenticate(const http::RequestHead& head, const BearerPtr& token,
+                                        const http::PeerInfo& peer, std::string_view cluster,
+                                        Done done) {
+  authenticate_with_source(head.headers, token, peer, cluster,
                            [done = std::move(done)](Expected<Authenticated> result) {
                              if (!result) {
                                done(fail(std::move(result.error())));

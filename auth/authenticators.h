@@ -110,8 +110,8 @@ class RequestAuthenticator final : public Authenticator {
   };
   explicit RequestAuthenticator(Params params);
 
-  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
-                    std::string_view cluster, Done done) override;
+  void authenticate(const http::RequestHead& head, const BearerPtr& token,
+                    const http::PeerInfo& peer, std::string_view cluster, Done done) override;
 
   /// A proxy with a certificate of this name may say who asks.
   [[nodiscard]] bool lets_assert(std::string_view common_name) const noexcept {

@@ -119,13 +119,14 @@ TEST(ReservedIdentity, WhenATokenNamesAUserOfTheSystem_KK282_OnlyAllowedOnesPass
     http::RequestHead head;
     head.headers.add("authorization", "Bearer secret");
     std::string out;
-    authenticator.authenticate(head, {}, "", [&](Expected<std::optional<UserInfo>> found) {
-      out = !found || !*found ? "401" : (*found)->name;
-      if (found && *found) {
-        EXPECT_FALSE((*found)->in_group("system:cluster:b"));
-        EXPECT_TRUE((*found)->in_group("g"));
-      }
-    });
+    authenticator.authenticate(head, bearer_of(head.headers), {}, "",
+                               [&](Expected<std::optional<UserInfo>> found) {
+                                 out = !found || !*found ? "401" : (*found)->name;
+                                 if (found && *found) {
+                                   EXPECT_FALSE((*found)->in_group("system:cluster:b"));
+                                   EXPECT_TRUE((*found)->in_group("g"));
+                                 }
+                               });
     return out;
   };
   EXPECT_EQ(status("alice", none), "alice");

@@ -67,8 +67,8 @@ class ReadOnce : public ::testing::Test {
   Rig rig_{nullptr, [](ProxyHandlerParams& params) { params.wildcard = true; }};
   /// The token gate has judged the token: no shard is asked.
   struct Unasked final : auth::Authenticator {
-    void authenticate(const http::RequestHead&, const http::PeerInfo&, std::string_view,
-                      Done done) override {
+    void authenticate(const http::RequestHead&, const auth::BearerPtr&, const http::PeerInfo&,
+                      std::string_view, Done done) override {
       ADD_FAILURE() << "a shard is asked";
       done(std::nullopt);
     }

@@ -22,8 +22,9 @@ constexpr Duration kMemoryLook = milliseconds(200);
 /// The control loop's API server has no listener: nothing asks these two.
 class NobodyAuthenticates final : public auth::Authenticator {
  public:
-  void authenticate(const http::RequestHead& /*head*/, const http::PeerInfo& /*peer*/,
-                    std::string_view /*cluster*/, Done done) override {
+  void authenticate(const http::RequestHead& /*head*/, const auth::BearerPtr& /*token*/,
+                    const http::PeerInfo& /*peer*/, std::string_view /*cluster*/,
+                    Done done) override {
     done(fail(krm::unauthorized()));
   }
 };

@@ -1,8 +1,7 @@
 #include "shards/own_rights.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
+#include <span>
 
 namespace kintsugi::shards {
 namespace {
@@ -16,7 +15,7 @@ struct Row {
   std::string_view group, resource, verbs;
 };
 /// In any logical cluster, and in all of them.
-constexpr std::array<Row, 17> kTable = {{
+constexpr Row kTable[] = {
     {"core.kcp.io", "logicalclusters", kReads},
     {"core.kcp.io", "shards", kReads},
     {"tenancy.kcp.io", "workspaces", kReads},
@@ -34,11 +33,11 @@ constexpr std::array<Row, 17> kTable = {{
     {"authorization.k8s.io", "subjectaccessreviews", "create"},
     {"authentication.k8s.io", "tokenreviews", "create"},
     {"authentication.k8s.io", "selfsubjectreviews", "create"},
-}};
+};
 
 /// What shards ask of each other: replication, placement (controlplane/clusters/cluster_access.h),
 /// registration in root, and whether a token's account exists.
-constexpr std::array<Row, 18> kShardTable = {{
+constexpr Row kShardTable[] = {
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apiresourceschemas", kReads},
     {"apis.kcp.io", "apiconversions", kLists},
@@ -57,7 +56,7 @@ constexpr std::array<Row, 18> kShardTable = {{
     {"core.kcp.io", "logicalclusters", "get,create,delete"},
     {"core.kcp.io", "shards", "get,list,watch,create,update"},
     {"authentication.k8s.io", "tokenreviews", "create"},
-}};
+};
 
 bool is_among(std::string_view verbs, std::string_view verb) noexcept {
   for (std::size_t begin = 0; begin <= verbs.size();) {
@@ -70,8 +69,7 @@ bool is_among(std::string_view verbs, std::string_view verb) noexcept {
   return false;
 }
 
-template <std::size_t N>
-bool is_in(const std::array<Row, N>& table, const OwnQuestion& asked) noexcept {
+bool is_in(std::span<const Row> table, const OwnQuestion& asked) noexcept {
   return asked.subresource.empty() && std::any_of(table.begin(), table.end(), [&](const Row& row) {
            return row.group == asked.group && row.resource == asked.resource &&
                   is_among(row.verbs, asked.verb);

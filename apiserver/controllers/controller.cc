@@ -106,6 +106,18 @@ void ControllerBase::stall(const ObjectKey& key) {
   send(std::move(request), [](const Expected<Json>&) {});
 }
 
+void ControllerBase::settle_status(const ObjectKey& key, const Json& before, Json now,
+                                   Finished finished) {
+  if (now == before) {
+    finished(true);
+    return;
+  }
+  update(key, "status", std::move(now),
+         [finished = std::move(finished)](const Expected<Json>& stored) {
+           finished(stored.has_value());
+         });
+}
+
 void ControllerBase::update(const ObjectKey& key, std::string subresource, Json object,
                             WriteDone done) {
   const std::string place = key.pack();

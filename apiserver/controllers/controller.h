@@ -72,6 +72,9 @@ class ControllerBase : public Controller {
   /// @error (in done) also kConflict when the object was written too often: to be tried later.
   void update(const ObjectKey& key, std::string subresource, krm::Json object, WriteDone done);
   void remove(const ObjectKey& key, std::string uid, WriteDone done);
+  /// The last thing done for a key: writes the status of `now`, unless all is as in `before`.
+  void settle_status(const ObjectKey& key, const krm::Json& before, krm::Json now,
+                     Finished finished);
 
   ControllerContext context_;
   net::WorkQueue queue_;

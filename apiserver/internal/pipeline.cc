@@ -481,9 +481,10 @@ void begin_request(const RequestPtr& request) {
   if (const std::optional<Form> form = negotiate(request->accept, Offer{true, true, false})) {
     request->form = *form;  // for failures before the real negotiation
   }
+  request->token = auth::bearer_of(request->head.headers);
   request->server.params().authenticator.authenticate(
-      request->head, request->exchange->stream().peer(), cluster_hint(request->head.target),
-      [request](Expected<std::optional<auth::UserInfo>> user) {
+      request->head, request->token, request->exchange->stream().peer(),
+      cluster_hint(request->head.target), [request](Expected<std::optional<auth::UserInfo>> user) {
         if (request->is_gone()) {
           return;
         }

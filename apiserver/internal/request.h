@@ -10,6 +10,7 @@
 #include "apiserver/internal/concurrency.h"
 #include "apiserver/internal/media.h"
 #include "apiserver/view.h"
+#include "auth/bearer.h"
 #include "auth/user.h"
 #include "base/error.h"
 #include "http/handler.h"
@@ -33,6 +34,7 @@ struct Request {
   Server& server;
   Exchange* exchange = nullptr;
   http::RequestHead head;
+  auth::BearerPtr token;                               ///< null: no Authorization header
   auth::UserInfo user;                                 ///< the effective one
   std::unique_ptr<const auth::UserInfo> impersonator;  ///< who speaks for `user`, if anybody
   std::string constraint;  ///< the constrained impersonation that let it, auth::Impersonator

@@ -177,6 +177,20 @@ bool spec_differs(const krm::Json& a, const krm::Json& b, bool without_status) {
   }
 }
 
+/// AM-179, for what will be stored.
+bool changes_spec(const WriteOp& op) {
+  if (!op.kind->def->generation || op.subresource == "status") {
+    return false;
+  }
+  const bool status = op.kind->version->status;
+  if (!has_stored_defaults(op)) {
+    return spec_differs(*op.old, *op.object, status);
+  }
+  krm::Json stored = *op.object;
+  fill_stored_defaults(op, stored);
+  return spec_differs(*op.old, stored, status);
+}
+
 /// AM-184.
 Expected<void> check_new_finalizers(const WriteOp& op) {
   if (op.old->at({"metadata", "deletionTimestamp"}) == nullptr) {
@@ -211,11 +225,7 @@ Expected<void> finish_update(WriteOp& op, const krm::Json* before) {
   if (Expected<void> done = prepare_write(op, *op.object, op.old.get(), before); !done) {
     return done;
   }
-  const ResourceDef& def = *op.kind->def;
-  krm::Json stored = *op.object;
-  fill_stored_defaults(op, stored);
-  if (def.generation && op.subresource != "status" &&
-      spec_differs(*op.old, stored, op.kind->version->status)) {
+  if (changes_spec(op)) {
     const krm::Json* generation = op.old->at({"metadata", "generation"});
     op.object->make({"metadata", "generation"}) =
         krm::Json((generation == nullptr ? 0 : generation->as_integer()) + 1);

@@ -87,7 +87,7 @@ auth::ProofPtr proof_of(const Request& request) {
   }
   const auth::UserInfo& requester =
       request.impersonator == nullptr ? request.user : *request.impersonator;
-  return find(request.head, peer, cluster_hint(request.head.target), requester);
+  return find(request.head, request.token, peer, cluster_hint(request.head.target), requester);
 }
 
 }  // namespace

@@ -235,10 +235,14 @@ Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* ol
   return {};
 }
 
+bool has_stored_defaults(const WriteOp& op) {
+  return !op.kind->def->builtin && !op.kind->is_custom() &&
+         op.kind->def->storage_version().schema != nullptr;
+}
+
 void fill_stored_defaults(const WriteOp& op, krm::Json& object) {
-  const ResourceVersion& storage = op.kind->def->storage_version();
-  if (!op.kind->def->builtin && !op.kind->is_custom() && storage.schema != nullptr) {
-    krm::fill_defaults(*storage.schema, object);
+  if (has_stored_defaults(op)) {
+    krm::fill_defaults(*op.kind->def->storage_version().schema, object);
   }
 }
 

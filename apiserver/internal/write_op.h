@@ -160,6 +160,8 @@ void keep_managed_fields(WriteOp& op, const krm::Json& before, krm::Json& change
 /// what Hooks::prepare left out so that the schema judges it without (KK-019). validate_write does
 /// so.
 void fill_stored_defaults(const WriteOp& op, krm::Json& object);
+/// fill_stored_defaults() looks for what is missing; false: it does nothing.
+[[nodiscard]] bool has_stored_defaults(const WriteOp& op);
 /// The resource is still served, and AdmissionStep::check_new. Fills op.rests_on.
 [[nodiscard]] Expected<void> check_new(WriteOp& op);
 /// The answer to a create while what its kind is served by is being deleted (AM-385).

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "auth/bearer.h"
+#include "auth/x509_identity.h"
 #include "base/strings.h"
 #include "kinds/builtin_admission.h"
 #include "krm/request_info.h"
@@ -71,8 +73,11 @@ std::vector<krm::Json> Exchange::events() const {
 
 class FakeServer::Authenticator final : public auth::Authenticator {
  public:
-  void authenticate(const http::RequestHead& head, const http::PeerInfo&, std::string_view,
-                    Done done) override {
+  void authenticate(const http::RequestHead& head, const auth::BearerPtr& token,
+                    const http::PeerInfo&, std::string_view, Done done) override {
+    if (token != nullptr) {
+      (void)token->jwt();  // as one does that judges it
+    }
     const std::string_view user = head.headers.get("x-user");
     if (user == "bad") {
       done(fail(Errc::kUnauthorized));
@@ -153,6 +158,11 @@ FakeServer::FakeServer(std::vector<ResourcePtr> kinds, std::string cluster,
   params.concurrency = limits;
   params.watch_lag = milliseconds(500);
   params.audit = [this](std::string line) { audit_.push_back(std::move(line)); };
+  params.proof = [this](const http::RequestHead&, const auth::BearerPtr& token,
+                        const http::PeerInfo& peer, std::string_view, const auth::UserInfo&) {
+    proved_by_ = token == nullptr ? std::string() : std::string(token->claim({"sub"}));
+    return auth::proof_of(peer);
+  };
   params.document = [](std::string_view api_root,
                        std::string_view path) -> std::optional<krm::Json> {
     if (path != "/documents/one") {

@@ -110,6 +110,8 @@ class FakeServer {
   /// How many decisions wait.
   [[nodiscard]] std::size_t held() const;
   void give_decisions();
+  /// Subject of the token that the newest watch rests on; "": none.
+  [[nodiscard]] const std::string& proved_by() const { return proved_by_; }
   /// Lines of the audit log so far.
   [[nodiscard]] const std::vector<std::string>& audit() const { return audit_; }
   [[nodiscard]] ApiServer& server() { return *server_; }
@@ -128,6 +130,7 @@ class FakeServer {
   store::MemoryStore store_;
   store::EncryptedStore encrypted_store_{store_};
   std::vector<std::string> audit_;
+  std::string proved_by_;
   std::shared_ptr<View> view_;
   Prepare prepare_;
   std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;

@@ -53,9 +53,8 @@ bool is_reason(const net::FetchResponse& response, std::string_view reason) {
 }  // namespace
 
 ShardClusterAccess::ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server,
-                                       const RootView& root, std::string own,
-                                       std::shared_ptr<net::TlsContext> tls)
-    : loop_(loop), server_(server), own_(std::move(own)), peers_(loop, root, std::move(tls)) {}
+                                       std::string own, PeerShards& peers)
+    : loop_(loop), server_(server), own_(std::move(own)), peers_(peers) {}
 
 void ShardClusterAccess::later(std::function<void()> function) {
   loop_.post([alive = alive_.weak(), function = std::move(function)] {

@@ -8,8 +8,6 @@
 #include "apiserver/server.h"
 #include "base/alive.h"
 #include "controlplane/clusters/peer_shards.h"
-#include "controlplane/clusters/root_view.h"
-#include "net/tls.h"
 
 namespace kintsugi::controlplane {
 
@@ -35,10 +33,9 @@ class ClusterAccess {
 /// The shard's own clusters in process, others over HTTPS as an administrator of shards.
 class ShardClusterAccess final : public ClusterAccess {
  public:
-  /// @param own name of this shard.
-  /// @param tls client context with the shard administrator's certificate.
-  ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server, const RootView& root,
-                     std::string own, std::shared_ptr<net::TlsContext> tls);
+  /// @param own name of this shard. @param peers  must outlive it
+  ShardClusterAccess(net::Loop& loop, apiserver::ApiServer& server, std::string own,
+                     PeerShards& peers);
   /// Which clusters have left this shard: it does not know them, and does not say that they are
   /// gone.
   void use(std::function<bool(const std::string& cluster)> has_left) {
@@ -52,11 +49,6 @@ class ShardClusterAccess final : public ClusterAccess {
               Done done) override;
   void probe(const std::string& shard, std::function<void(bool up)> done) override;
 
-  /// Any question to another shard.
-  void send(const std::string& shard, net::FetchRequest request, PeerShards::Answered done) {
-    peers_.send(shard, std::move(request), std::move(done));
-  }
-
  private:
   void local(apiserver::ApiServer::WriteRequest request, Done done);
   void later(std::function<void()> function);
@@ -65,7 +57,7 @@ class ShardClusterAccess final : public ClusterAccess {
   apiserver::ApiServer& server_;
   std::string own_;
   std::function<bool(const std::string&)> has_left_;
-  PeerShards peers_;
+  PeerShards& peers_;
   Alive alive_;
 };
 

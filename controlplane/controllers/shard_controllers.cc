@@ -48,7 +48,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
                                    std::shared_ptr<ReplicationReport> replication)
     : parts_(parts),
       context_{parts.loop(), parts.server(), parts.registry()},
-      access_(parts.loop(), parts.server(), parts.root(), params.name, params.client_tls),
+      access_(parts.loop(), parts.server(), params.name, parts.peers()),
       common_(context_, common_params(params, parts)),
       clusters_(
           context_,
@@ -91,8 +91,8 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
   }
   if (params.name == kRootCluster) {
     migrations_ = std::make_unique<MigrationController>(
-        context_,
-        MigrationController::Params{params.name, access_, parts.root(), parts.move_steps()});
+        context_, MigrationController::Params{params.name, access_, parts.peers(), parts.root(),
+                                              parts.move_steps()});
     bootstrap_ = std::make_unique<Bootstrap>(context_, bootstrap_objects(params.name),
                                              [this] { registration_.kick(); });
   }

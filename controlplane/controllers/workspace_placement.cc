@@ -349,12 +349,7 @@ void WorkspaceScheduler::stall(const JobPtr& job, const std::string& message) {
   Json workspace = job->workspace;
   set_kcp_condition(workspace, "WorkspaceScheduled", "False", "Error", "ClusterNotOwned", message);
   set_kcp_condition(workspace, kStalled, "True", "Error", "ClusterNotOwned", message);
-  if (workspace == job->workspace) {
-    job->finished(true);
-    return;
-  }
-  update(job->key, "status", std::move(workspace),
-         [job](Expected<Json> stored) { job->finished(stored.has_value()); });
+  settle_status(job->key, job->workspace, std::move(workspace), job->finished);
 }
 
 void WorkspaceScheduler::unschedulable(const JobPtr& job, std::string_view message) {

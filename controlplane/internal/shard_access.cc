@@ -174,11 +174,12 @@ ShardAuthenticator::ShardAuthenticator(auth::RequestAuthenticator::Params params
     : strict_(with(params, as_kcp ? NoCredentials::kPass : NoCredentials::kReject)),
       open_(with(params, NoCredentials::kPass)) {}
 
-void ShardAuthenticator::authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
-                                      std::string_view cluster, Done done) {
+void ShardAuthenticator::authenticate(const http::RequestHead& head, const auth::BearerPtr& token,
+                                      const http::PeerInfo& peer, std::string_view cluster,
+                                      Done done) {
   auth::RequestAuthenticator& rule = is_open_path(head.target) ? open_ : strict_;
   rule.authenticate_with_source(
-      head.headers, auth::bearer_of(head.headers), peer, cluster,
+      head.headers, token, peer, cluster,
       [done = std::move(done)](Expected<auth::RequestAuthenticator::Authenticated> result) {
         if (!result) {
           done(fail(std::move(result.error())));

@@ -54,8 +54,8 @@ class PhaseAuthorizer final : public auth::Authorizer {
 class ShardAuthenticator final : public auth::Authenticator {
  public:
   explicit ShardAuthenticator(auth::RequestAuthenticator::Params params, bool as_kcp = false);
-  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
-                    std::string_view cluster, Done done) override;
+  void authenticate(const http::RequestHead& head, const auth::BearerPtr& token,
+                    const http::PeerInfo& peer, std::string_view cluster, Done done) override;
 
  private:
   auth::RequestAuthenticator strict_;

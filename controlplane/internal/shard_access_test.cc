@@ -314,7 +314,7 @@ TEST(ShardAuthenticator, KK330_WhenNobodyAsks_HeIsRefusedOrAnonymous) {
       head.method = "GET";
       head.target = target;
       std::optional<bool> passes;
-      authenticator.authenticate(head, http::PeerInfo(), "c", [&](const auto& found) {
+      authenticator.authenticate(head, nullptr, http::PeerInfo(), "c", [&](const auto& found) {
         passes = found.has_value();
         EXPECT_FALSE(found && found->has_value()) << "as nobody";
       });
@@ -332,7 +332,7 @@ TEST(ShardAuthenticator, WhenARoleIsNotByCertificate_SE148_ItIsDropped) {
   ShardAuthenticator authenticator(params);
   const auto groups_of = [&](const http::RequestHead& head, const http::PeerInfo& peer) {
     std::vector<std::string> groups;
-    authenticator.authenticate(head, peer, "abc",
+    authenticator.authenticate(head, auth::bearer_of(head.headers), peer, "abc",
                                [&](Expected<std::optional<auth::UserInfo>> user) {
                                  ASSERT_TRUE(user && *user);
                                  groups = (*user)->groups;

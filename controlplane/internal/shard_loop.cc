@@ -145,7 +145,8 @@ ShardLoop::ShardLoop(net::Loop& loop, store::Store& store, const ShardServerPara
           [this](std::string_view token, const std::string& cluster, auth::TokenProofs::Done done) {
             http::RequestHead head;
             head.headers.add("authorization", Secret::joined({"Bearer ", token}).view());
-            authenticator_.authenticate(head, http::PeerInfo(), cluster, std::move(done));
+            authenticator_.authenticate(head, auth::bearer_of(head.headers), http::PeerInfo(),
+                                        cluster, std::move(done));
           }),
       in_root_([this](std::string_view group, std::string_view resource, std::string_view hash) {
         return root_.is_identity(group, resource, hash);
@@ -323,9 +324,10 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
     params.admission.push_back(quota_step(*store_.books(), catalog_));
   }
   params.admission.push_back(claim_labels_step(bindings_, in_root_));
-  params.proof = [this](const http::RequestHead& head, const http::PeerInfo& peer,
-                        std::string_view cluster, const auth::UserInfo& requester) {
-    return proof_of(head, peer, cluster, requester);
+  params.proof = [this](const http::RequestHead& head, const auth::BearerPtr& token,
+                        const http::PeerInfo& peer, std::string_view cluster,
+                        const auth::UserInfo& requester) {
+    return proof_of(head, token, peer, cluster, requester);
   };
   kinds::install_builtin_admission(
       params,
@@ -459,9 +461,9 @@ void ShardLoop::end_unproven() {
   server_->end_unproven();
 }
 
-auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
-                                   std::string_view cluster, const auth::UserInfo& requester) {
-  const auth::BearerPtr token = auth::bearer_of(head.headers);
+auth::ProofPtr ShardLoop::proof_of(const http::RequestHead& head, const auth::BearerPtr& token,
+                                   const http::PeerInfo& peer, std::string_view cluster,
+                                   const auth::UserInfo& requester) {
   auth::RequestHeaderConfig config;
   config.allowed_names = params_.proxy_names;
   if (token == nullptr || token->text().empty() ||

@@ -81,6 +81,7 @@ class ShardLoop {
   [[nodiscard]] const apiserver::Registry& registry() const noexcept { return *registry_; }
   [[nodiscard]] ClusterIndex& index() noexcept { return index_; }
   [[nodiscard]] RootView& root() noexcept { return root_; }
+  [[nodiscard]] PeerShards& peers() noexcept { return peers_; }
   [[nodiscard]] ApiCatalog& catalog() noexcept { return catalog_; }
   [[nodiscard]] const BoundKinds& bound_kinds() const noexcept { return bound_; }
   [[nodiscard]] BindingIndex& bindings() noexcept { return bindings_; }
@@ -100,8 +101,9 @@ class ShardLoop {
   void end_watches(std::string_view cluster);
   /// Proofs of identities have ended.
   void end_unproven();
-  [[nodiscard]] auth::ProofPtr proof_of(const http::RequestHead& head, const http::PeerInfo& peer,
-                                        std::string_view cluster, const auth::UserInfo& requester);
+  [[nodiscard]] auth::ProofPtr proof_of(const http::RequestHead& head, const auth::BearerPtr& token,
+                                        const http::PeerInfo& peer, std::string_view cluster,
+                                        const auth::UserInfo& requester);
   void rights_changed(std::string_view cluster);
   void remember_root();
   /// What clients have done here, to all who ask; again in a second.

@@ -124,6 +124,21 @@ class Routes(unittest.TestCase):
             self.assertGreaterEqual(sum(counts), 12)
             self.assertGreater(sum(count > 0 for count in counts), 1, counts)
 
+    def test_PERF_101_104_turns_and_writes_of_each_loop_are_told(self):
+        self.assertEqual(self.base.get(f"/clusters/{self.cluster}/api/v1/namespaces/default/configmaps").status, 200)
+        loops = self.admin("/debug/loops")["loops"]
+        self.assertGreater(sum(loop["writes"] for loop in loops), 0)
+        for loop in loops:
+            self.assertEqual(loop["writesOutsideFlush"], 0, loop)
+            times = loop["turnTimes"]
+            # The turn in which the loop says so is not over.
+            self.assertEqual(sum(one["turns"] for one in times["histogram"]), loop["turns"] - 1, loop)
+            self.assertEqual(sum(times["slowBy"].values()), loop["slowTurns"], loop)
+            bounds = [one.get("belowMicroseconds", float("inf")) for one in times["histogram"]]
+            self.assertEqual(bounds, sorted(set(bounds)))
+            self.assertLess(times["longest"]["microseconds"], bounds[-1])
+            self.assertIn(times["longest"]["largestPart"], {"handler", "reading", "posts", "timers", "writing", "deferred"})
+
     def test_FP_142_SE_036_what_is_explained_is_what_happens(self):
         for form, route, reason, status in FORMS:
             path = form.replace("{o}", "root:routes").replace("{c}", self.cluster)

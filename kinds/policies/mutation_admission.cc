@@ -49,23 +49,12 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
 
  private:
   void run_from(std::size_t first) {
-    for (std::size_t i = first; i < webhooks_->size(); ++i) {
-      if (request_->round > 0 && !again_.contains(i)) {
-        continue;
-      }
-      const WebhookPtr& webhook = (*webhooks_)[i];
-      Expected<std::optional<GroupVersionName>> matched = request_->match(*webhook);
-      if (!matched) {
-        done_(fail(std::move(matched.error())));
-        return;
-      }
-      if (*matched) {
-        request_->invoke(webhook, std::move(**matched),
-                         [self = shared_from_this(), i](auto invocation) {
-                           self->invoke(i, std::move(invocation));
-                         });
-        return;
-      }
+    const auto skips = [this](std::size_t i) { return request_->round > 0 && !again_.contains(i); };
+    const auto invoked = [self = shared_from_this()](std::size_t i, auto invocation) {
+      self->invoke(i, std::move(invocation));
+    };
+    if (request_->invoke_next(*webhooks_, first, skips, invoked)) {
+      return;
     }
     if (request_->round == 0 && changed_) {
       request_->round = 1;

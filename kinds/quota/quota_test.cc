@@ -275,8 +275,8 @@ TEST_F(Quota, WhenManyCreateAtOnce_TheLimitHolds) {
 
 class Nobody final : public auth::Authenticator, public auth::Authorizer {
  public:
-  void authenticate(const http::RequestHead&, const http::PeerInfo&, std::string_view,
-                    auth::Authenticator::Done done) override {
+  void authenticate(const http::RequestHead&, const auth::BearerPtr&, const http::PeerInfo&,
+                    std::string_view, auth::Authenticator::Done done) override {
     done(fail(Errc::kUnauthorized));
   }
   void authorize(const auth::Attributes&, auth::Authorizer::Done done) override {

@@ -310,7 +310,7 @@ void ExistenceGate::judge(const auth::BearerPtr& token, std::function<void(User)
   head.headers.add("authorization", "Bearer " + token->text());
   // Where its account is; everybody else is known wherever root is.
   const std::string_view cluster = token_cluster(*token);
-  tokens_.authenticate(head, http::PeerInfo(), cluster.empty() ? "root" : cluster,
+  tokens_.authenticate(head, token, http::PeerInfo(), cluster.empty() ? "root" : cluster,
                        [done = std::move(done)](Expected<User> user) {
                          done(user ? std::move(*user) : std::nullopt);
                        });

@@ -83,12 +83,12 @@ class Access final : public auth::Authorizer {
 /// Knows the token "account", when it is told who is whose.
 class Tokens final : public auth::Authenticator {
  public:
-  void authenticate(const http::RequestHead& head, const http::PeerInfo&, std::string_view cluster,
-                    Done done) override {
+  void authenticate(const http::RequestHead& head, const auth::BearerPtr& token,
+                    const http::PeerInfo&, std::string_view cluster, Done done) override {
     ++asked;
     last_cluster = cluster;
     EXPECT_EQ(head.headers.size(), 1U) << "nothing else of the request";
-    if (head.headers.get("authorization") == "Bearer account") {
+    if (token->text() == "account") {
       done(User{auth::UserInfo{}});
     } else {
       done(fail(krm::unauthorized()));

@@ -229,7 +229,7 @@ StampedAuthenticator::StampedAuthenticator(net::Loop& loop, FindReviewTarget fin
     : impl_(std::make_unique<Impl>(Impl{loop, std::move(find), {}, {}})) {}
 StampedAuthenticator::~StampedAuthenticator() = default;
 
-void StampedAuthenticator::authenticate(const http::RequestHead& head,
+void StampedAuthenticator::authenticate(const http::RequestHead& head, const auth::BearerPtr& token,
                                         const http::PeerInfo& /*peer*/, std::string_view cluster,
                                         Done done) {
   static const auth::RequestHeaderConfig kDefaultNames;
@@ -238,12 +238,11 @@ void StampedAuthenticator::authenticate(const http::RequestHead& head,
     done(std::move(stamped));
     return;
   }
-  const std::string_view authorization = head.headers.get("authorization");
-  if (authorization.size() < 8 || !equals_ignore_case(authorization.substr(0, 7), "bearer ")) {
+  if (token == nullptr || token->text().empty()) {
     done(std::optional<auth::UserInfo>());
     return;
   }
-  const std::string_view token_text = trim(authorization.substr(7));
+  const std::string& token_text = token->text();
   const auto digest = sha256(std::string(cluster) + "|" + std::string(token_text));
   const std::string key(reinterpret_cast<const char*>(digest.data()), digest.size());
   const auto found = impl_->tokens.find(key);

@@ -69,8 +69,8 @@ class StampedAuthenticator final : public auth::Authenticator {
  public:
   StampedAuthenticator(net::Loop& loop, FindReviewTarget find);
   ~StampedAuthenticator() override;
-  void authenticate(const http::RequestHead& head, const http::PeerInfo& peer,
-                    std::string_view cluster, Done done) override;
+  void authenticate(const http::RequestHead& head, const auth::BearerPtr& token,
+                    const http::PeerInfo& peer, std::string_view cluster, Done done) override;
 
  private:
   struct Impl;

@@ -40,8 +40,8 @@ inline Json parse(std::string_view text) {
 
 class Nobody final : public auth::Authenticator, public auth::Authorizer {
  public:
-  void authenticate(const http::RequestHead&, const http::PeerInfo&, std::string_view,
-                    auth::Authenticator::Done done) override {
+  void authenticate(const http::RequestHead&, const auth::BearerPtr&, const http::PeerInfo&,
+                    std::string_view, auth::Authenticator::Done done) override {
     done(fail(krm::unauthorized()));
   }
   void authorize(const auth::Attributes&, auth::Authorizer::Done done) override {

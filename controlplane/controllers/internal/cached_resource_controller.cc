@@ -142,14 +142,7 @@ void CachedResourceController::process(const std::string& text, Finished finishe
       }
     }
   }
-  if (updated == *found) {
-    finished(true);
-    return;
-  }
-  update(key, "status", std::move(updated),
-         [finished = std::move(finished)](const Expected<Json>& stored) {
-           finished(stored.has_value());
-         });
+  settle_status(key, *found, std::move(updated), std::move(finished));
 }
 
 CachedSliceController::CachedSliceController(const apiserver::ControllerContext& context,
@@ -263,14 +256,7 @@ void CachedSliceController::process(const std::string& text, Finished finished) 
   }
   Json updated = *found;
   settle(key, updated);
-  if (updated == *found) {
-    finished(true);
-    return;
-  }
-  update(key, "status", std::move(updated),
-         [finished = std::move(finished)](const Expected<Json>& stored) {
-           finished(stored.has_value());
-         });
+  settle_status(key, *found, std::move(updated), std::move(finished));
 }
 
 }  // namespace kintsugi::controlplane

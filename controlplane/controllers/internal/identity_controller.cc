@@ -153,12 +153,7 @@ void IdentityController::verify(const apiserver::ObjectKey& key, Json api_export
     set_kcp_condition(updated, "IdentityValid", "False", "Error", "IdentityVerificationFailed",
                       problem);
   }
-  if (updated == api_export) {
-    finished(true);
-    return;
-  }
-  update(key, "status", std::move(updated),
-         [finished = std::move(finished)](Expected<Json> stored) { finished(stored.has_value()); });
+  settle_status(key, api_export, std::move(updated), std::move(finished));
 }
 
 }  // namespace kintsugi::controlplane

@@ -353,12 +353,7 @@ void LogicalClusterController::set_status(const std::shared_ptr<Fill>& work) {
   object.make({"status", "URL"}) = params_.external_url() + krm::cluster_root(work->cluster);
   set_initialized_condition(object);
   params_.on_content(work->cluster, false);
-  if (object == work->object) {
-    work->finished(true);
-    return;
-  }
-  update(cluster_key(work->cluster), "status", std::move(object),
-         [work](Expected<Json> stored) { work->finished(stored.has_value()); });
+  settle_status(cluster_key(work->cluster), work->object, std::move(object), work->finished);
 }
 
 void LogicalClusterController::empty(const std::string& cluster, Json object, Finished finished) {

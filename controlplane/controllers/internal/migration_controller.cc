@@ -127,24 +127,24 @@ void MigrationController::ask(const JobPtr& job, const std::string& shard, std::
   request.body = body.dump();
   request.timeout = kStepTimeout;
   request.kind = net::UpstreamClass::kWrite;
-  params_.access.send(shard, std::move(request),
-                      [done = std::move(done)](Expected<net::FetchResponse> answer) {
-                        if (!answer) {
-                          done(fail(std::move(answer.error())));
-                          return;
-                        }
-                        if (answer->status != 201) {
-                          done(fail(step_error(*answer)));
-                          return;
-                        }
-                        const Expected<Json> object = Json::parse(answer->body);
-                        const Json* status = object ? object->find("status") : nullptr;
-                        if (status == nullptr) {
-                          done(fail(Errc::kProtocol, "the answer has no status"));
-                        } else {
-                          done(*status);
-                        }
-                      });
+  params_.peers.send(shard, std::move(request),
+                     [done = std::move(done)](Expected<net::FetchResponse> answer) {
+                       if (!answer) {
+                         done(fail(std::move(answer.error())));
+                         return;
+                       }
+                       if (answer->status != 201) {
+                         done(fail(step_error(*answer)));
+                         return;
+                       }
+                       const Expected<Json> object = Json::parse(answer->body);
+                       const Json* status = object ? object->find("status") : nullptr;
+                       if (status == nullptr) {
+                         done(fail(Errc::kProtocol, "the answer has no status"));
+                       } else {
+                         done(*status);
+                       }
+                     });
 }
 
 void MigrationController::enter(const JobPtr& job, std::string_view phase, std::string_view reason,
@@ -163,12 +163,7 @@ void MigrationController::enter(const JobPtr& job, std::string_view phase, std::
     set_kcp_condition(updated, kMoved, "False", phase == "Failed" ? "Error" : "Info",
                       reason.empty() ? phase : reason, message);
   }
-  if (updated == job->object) {
-    job->finished(true);
-    return;
-  }
-  update(job->key, "status", std::move(updated),
-         [job](const Expected<Json>& stored) { job->finished(stored.has_value()); });
+  settle_status(job->key, job->object, std::move(updated), job->finished);
 }
 
 void MigrationController::wait(const JobPtr& job, std::string_view reason,

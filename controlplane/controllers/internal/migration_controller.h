@@ -8,6 +8,7 @@
 
 #include "apiserver/controllers/controller.h"
 #include "controlplane/clusters/cluster_access.h"
+#include "controlplane/clusters/peer_shards.h"
 #include "controlplane/clusters/root_view.h"
 #include "controlplane/moves/move_steps.h"
 
@@ -21,7 +22,8 @@ class MigrationController final : public apiserver::ControllerBase {
  public:
   struct Params {
     std::string shard;  ///< own name
-    ShardClusterAccess& access;
+    ClusterAccess& access;
+    PeerShards& peers;
     RootView& root;
     MoveSteps& steps;
   };

@@ -86,12 +86,7 @@ void WorkspaceTypeController::process(const std::string& text, Finished finished
   set_kcp_condition(updated, "Ready",
                     "True");  // of the conditions below; bases are asked when used
   set_kcp_condition(updated, "VirtualWorkspaceURLsReady", "True");
-  if (updated == *type) {
-    finished(true);
-    return;
-  }
-  update(key, "status", std::move(updated),
-         [finished = std::move(finished)](Expected<Json> stored) { finished(stored.has_value()); });
+  settle_status(key, *type, std::move(updated), std::move(finished));
 }
 
 }  // namespace kintsugi::controlplane

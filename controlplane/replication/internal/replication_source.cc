@@ -1,6 +1,8 @@
 #include "controlplane/replication/internal/replication_source.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -14,49 +16,68 @@ namespace {
 
 using krm::Json;
 
+/// Where objects of a kind are followed.
+enum class Scope : std::uint8_t {
+  kEverywhere,
+  kRoot,    ///< of the root shard's cluster root alone
+  kRights,  ///< in clusters that hold an export or a type
+};
 struct Kind {
   const char* plural;
   const char* path;  ///< below the cluster
+  Scope scope = Scope::kEverywhere;
+  bool later = false;  ///< a shard of an older version may lack it, and refuses to list it
 };
-/// First those that are followed in all clusters, then rights.
+/// Rights are the last ones.
 constexpr Kind kKinds[] = {
-    {"apiexports", "/apis/apis.kcp.io/v1alpha2/apiexports"},
-    {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"},
-    {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"},
+    {"apiexports", "/apis/apis.kcp.io/v1alpha2/apiexports", Scope::kEverywhere, false},
+    {"apiresourceschemas", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", Scope::kEverywhere,
+     false},
+    {"workspacetypes", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes", Scope::kEverywhere, false},
     {"workspaceauthenticationconfigurations",
-     "/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations"},
-    {"apiconversions", "/apis/apis.kcp.io/v1alpha1/apiconversions"},
-    {"clustercachedresources", "/apis/cache.kcp.io/v1alpha1/clustercachedresources"},
+     "/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations", Scope::kEverywhere,
+     true},
+    {"apiconversions", "/apis/apis.kcp.io/v1alpha1/apiconversions", Scope::kEverywhere, true},
+    {"clustercachedresources", "/apis/cache.kcp.io/v1alpha1/clustercachedresources",
+     Scope::kEverywhere, true},
     {"clustercachedresourceendpointslices",
-     "/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices"},
-    {"shards", "/apis/core.kcp.io/v1alpha1/shards"},
-    {"mutatingadmissionpolicies",
-     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"},
+     "/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices", Scope::kEverywhere, true},
+    {"shards", "/apis/core.kcp.io/v1alpha1/shards", Scope::kRoot, false},
+    {"mutatingadmissionpolicies", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
+     Scope::kEverywhere, true},
     {"mutatingadmissionpolicybindings",
-     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"},
+     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings", Scope::kEverywhere,
+     true},
     {"mutatingwebhookconfigurations",
-     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"},
+     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", Scope::kEverywhere,
+     true},
     {"validatingadmissionpolicies",
-     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"},
+     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", Scope::kEverywhere, true},
     {"validatingadmissionpolicybindings",
-     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"},
+     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", Scope::kEverywhere,
+     true},
     {"validatingwebhookconfigurations",
-     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"},
-    {"clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
-    {"clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"},
+     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Scope::kEverywhere,
+     true},
+    {"clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles", Scope::kRights, false},
+    {"clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+     Scope::kRights, false},
 };
-constexpr std::size_t kExports = 0;
-constexpr std::size_t kTypes = 2;
-constexpr std::size_t kFirstLater = 3;  // up to kShardObjects: a shard of before has none of them
-constexpr std::size_t kShardObjects = 7;
-constexpr std::size_t kFirstRule = 8;  // what says what admission does
+constexpr std::size_t kWide = static_cast<std::size_t>(
+    std::find_if(std::begin(kKinds), std::end(kKinds),
+                 [](const Kind& kind) { return kind.scope == Scope::kRights; }) -
+    std::begin(kKinds));
 
 constexpr Duration kLongestRest = seconds(1);         // of the few lists of all clusters
 constexpr Duration kLongestRightsRest = seconds(10);  // of the many of one; woken on recovery
 constexpr std::size_t kStartsAtOnce = 64;
 constexpr Duration kStartPause = milliseconds(10);
 
-bool makes_interest(std::size_t kind) { return kind == kExports || kind == kTypes; }
+/// Rights on its objects are decided where these are used.
+bool makes_interest(std::size_t kind) {
+  const std::string_view plural = kKinds[kind].plural;
+  return plural == kApiExports || plural == kWorkspaceTypes;
+}
 
 std::string resource_of(std::size_t kind) {
   return apiserver::stored_resource(kinds::kReplicaGroup, kKinds[kind].plural);
@@ -89,9 +110,8 @@ struct ReplicationSource::Feed final : shards::InformerSink {
                {{"shard", source.shard_}, {"resource", kKinds[kind].plural}, {"status", status}});
     }
     refused = true;
-    const bool is_later = kind >= kFirstLater && kind < kShardObjects;
-    if (is_later && (status == 403 || status == 404)) {
-      synced = true;
+    if (kKinds[kind].later && (status == 403 || status == 404) && !std::exchange(lacking, true)) {
+      source.settle(kind);
     }
   }
 
@@ -99,6 +119,7 @@ struct ReplicationSource::Feed final : shards::InformerSink {
   const std::size_t kind;
   const std::string cluster;  // "*": all
   bool synced = false, refused = false;
+  bool lacking = false;  ///< the shard is of a version that does not have it
   std::unique_ptr<shards::Informer> informer;
 };
 
@@ -106,6 +127,8 @@ ReplicationSource::ReplicationSource(net::Loop& loop, ReplicaRows& rows, std::st
     : loop_(loop),
       rows_(rows),
       shard_(std::move(shard)),
+      wide_(kWide),
+      unconfirmed_(std::size(kKinds)),
       seed_(std::hash<std::string>{}(shard_)),
       timer_(loop) {
   for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) {
@@ -145,10 +168,11 @@ void ReplicationSource::connect(net::UpstreamParams params) {
   upstream_ = net::Upstream::make(loop_, std::move(params));
   if (before == nullptr) {
     for (std::size_t kind = 0; kind < kWide; ++kind) {
-      if (kind == kShardObjects && shard_ != kRootCluster) {
+      const bool of_root = kKinds[kind].scope == Scope::kRoot;
+      if (of_root && shard_ != kRootCluster) {
         continue;
       }
-      wide_[kind] = make_feed(kind, kind == kShardObjects ? kRootCluster : "*");
+      wide_[kind] = make_feed(kind, of_root ? kRootCluster : "*");
       wide_[kind]->informer->start(*upstream_);
     }
     return;
@@ -233,11 +257,16 @@ void ReplicationSource::note_interest(std::size_t kind, std::string_view cluster
 void ReplicationSource::listed(Feed& feed) {
   const std::string resource = resource_of(feed.kind);
   drop_unconfirmed(feed.kind, apiserver::collection_prefix(resource, feed.cluster, ""));
-  if (std::exchange(feed.synced, true)) {
-    return;
+  feed.lacking = false;
+  if (!std::exchange(feed.synced, true)) {
+    settle(feed.kind);
   }
+}
+
+/// All that the shard has of a kind is known.
+void ReplicationSource::settle(std::size_t of) {
   note_complete();
-  if (feed.kind >= kWide || !state().synced) {
+  if (of >= kWide || !state().synced) {
     return;
   }
   // Rights of clusters that have neither exports nor types any more.
@@ -300,10 +329,10 @@ void ReplicationSource::follow_rights() {
         rows_.remove_all(apiserver::collection_prefix(resource_of(kind), cluster, ""), shard_);
       }
     } else if (followed == rights_.end() && rights_.size() < kMostClusters) {
-      Rights& feeds = rights_[cluster];
-      for (std::size_t i_kind = 0; i_kind < kRights; ++i_kind) {
-        feeds[i_kind] = make_feed(kWide + i_kind, cluster);
-        feeds[i_kind]->informer->start(*upstream_);
+      std::vector<FeedPtr>& feeds = rights_[cluster];
+      for (std::size_t kind = kWide; kind < std::size(kKinds); ++kind) {
+        feeds.push_back(make_feed(kind, cluster));
+        feeds.back()->informer->start(*upstream_);
       }
     } else if (followed == rights_.end() && !std::exchange(full_, true)) {
       log_warn("rights in further logical clusters of a shard are not replicated",
@@ -329,8 +358,8 @@ ReplicationSource::State ReplicationSource::state() const {
   for (const FeedPtr& feed : wide_) {
     if (feed != nullptr) {
       out.objects += count(*feed);
-      if (feed->kind >= kFirstRule && feed->refused) {
-        continue;  // a shard of an older version
+      if (feed->lacking) {
+        continue;
       }
       out.synced = out.synced && feed->synced;
       out.watching = out.watching &&

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/alive.h"
 #include "controlplane/replication/internal/replica_rows.h"
@@ -40,9 +40,9 @@ class ReplicationSource {
   void forget();
 
   struct State {
-    bool synced = false;                    ///< everything but rights has been listed once
-    bool watching = false;                  ///< and is followed right now
-    bool complete = false;                  ///< and the rights that came with it, once
+    bool synced = false;    ///< everything that it has but rights has been listed once
+    bool watching = false;  ///< and is followed right now
+    bool complete = false;  ///< and the rights that came with it, once
     std::size_t objects = 0, clusters = 0;  ///< without and with rights
     std::uint64_t events = 0, lists = 0, failures = 0;
   };
@@ -50,16 +50,14 @@ class ReplicationSource {
   [[nodiscard]] const std::string& shard() const noexcept { return shard_; }
 
  private:
-  static constexpr std::size_t kWide = 14;   // kinds followed in all clusters, Shards in root
-  static constexpr std::size_t kRights = 2;  // kinds followed in some
   struct Feed;
   using FeedPtr = std::unique_ptr<Feed>;
-  using Rights = std::array<FeedPtr, kRights>;
 
   [[nodiscard]] FeedPtr make_feed(std::size_t kind, std::string_view cluster);
   void upsert(const Feed& feed, const shards::ObjectKey& key, const krm::Json& object);
   void remove(const Feed& feed, const shards::ObjectKey& key);
   void listed(Feed& feed);
+  void settle(std::size_t of);
   void note_interest(std::size_t kind, std::string_view cluster, std::string_view name, bool there);
   void note_complete();
   void drop_unconfirmed(std::size_t kind, std::string_view prefix);
@@ -71,12 +69,12 @@ class ReplicationSource {
   ReplicaRows& rows_;
   std::string shard_;
   std::unique_ptr<net::Upstream> upstream_;
-  std::array<FeedPtr, kWide> wide_;
-  std::map<std::string, Rights, std::less<>> rights_;  // by cluster
+  std::vector<FeedPtr> wide_;                                        // null: not of this shard
+  std::map<std::string, std::vector<FeedPtr>, std::less<>> rights_;  // by cluster
   // Exports and types by cluster, as "<kind>/<name>".
   std::map<std::string, std::set<std::string, std::less<>>, std::less<>> interest_;
   // Keys that were stored before this start and that the shard has not shown yet.
-  std::array<std::set<std::string, std::less<>>, kWide + kRights> unconfirmed_;
+  std::vector<std::set<std::string, std::less<>>> unconfirmed_;  // by kind
   std::set<std::string, std::less<>> changed_;  // clusters whose interest began or ended
   bool complete_ = false;
   bool full_ = false;  // it has been said that there are too many clusters

@@ -25,20 +25,11 @@ class ValidatingRun : public std::enable_shared_from_this<ValidatingRun> {
         done_(std::move(done)) {}
 
   void find_from(std::size_t first) {
-    for (std::size_t i = first; i < webhooks_->size(); ++i) {
-      const WebhookPtr& webhook = (*webhooks_)[i];
-      Expected<std::optional<GroupVersionName>> matched = request_->match(*webhook);
-      if (!matched) {
-        done_(fail(std::move(matched.error())));
-        return;
-      }
-      if (*matched) {
-        request_->invoke(webhook, std::move(**matched),
-                         [self = shared_from_this(), i](auto invocation) {
-                           self->found(i, std::move(invocation));
-                         });
-        return;
-      }
+    const auto invoked = [self = shared_from_this()](std::size_t i, auto invocation) {
+      self->found(i, std::move(invocation));
+    };
+    if (request_->invoke_next(*webhooks_, first, {}, invoked)) {
+      return;
     }
     verdicts_.resize(invocations_.size());
     ask();

@@ -31,12 +31,30 @@ WebhookRequest::WebhookRequest(const WebhookSurroundings& around, apiserver::Pen
       forms_(std::make_shared<WriteForms>(write_, std::move(review), false)),
       access_(std::make_shared<AccessCache>(around.authorizer, write_->user, write_->cluster)) {}
 
-Expected<std::optional<GroupVersionName>> WebhookRequest::match(const Webhook& webhook) {
-  const apiserver::Review& review = forms_->review();
-  return webhook.matches.match(subject_.of(review.object.get(), review.old.get()));
+bool WebhookRequest::invoke_next(const WebhookIndex::Webhooks& webhooks, std::size_t first,
+                                 const std::function<bool(std::size_t index)>& skips,
+                                 Invoked done) {
+  for (std::size_t i = first; i < webhooks.size(); ++i) {
+    if (skips && skips(i)) {
+      continue;
+    }
+    const apiserver::Review& review = forms_->review();
+    Expected<std::optional<GroupVersionName>> matched =
+        webhooks[i]->matches.match(subject_.of(review.object.get(), review.old.get()));
+    if (!matched) {
+      done(i, fail(std::move(matched.error())));
+      return true;
+    }
+    if (*matched) {
+      invoke(webhooks[i], std::move(**matched),
+             [done = std::move(done), i](auto invocation) { done(i, std::move(invocation)); });
+      return true;
+    }
+  }
+  return false;
 }
 
-void WebhookRequest::invoke(WebhookPtr webhook, GroupVersionName resource, Invoked done) {
+void WebhookRequest::invoke(WebhookPtr webhook, GroupVersionName resource, Checked done) {
   const apiserver::ServedKindPtr kind = subject_.kind_of(resource);
   forms_->get(kind, [self = shared_from_this(), webhook = std::move(webhook),
                      resource = std::move(resource),
@@ -49,7 +67,7 @@ void WebhookRequest::invoke(WebhookPtr webhook, GroupVersionName resource, Invok
   });
 }
 
-void WebhookRequest::check_conditions(const Invocation& invocation, int rounds, Invoked done) {
+void WebhookRequest::check_conditions(const Invocation& invocation, int rounds, Checked done) {
   const Webhook& webhook = *invocation.webhook;
   if (webhook.conditions.empty()) {
     done(std::optional(invocation));

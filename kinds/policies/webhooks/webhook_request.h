@@ -13,6 +13,7 @@
 #include "kinds/policies/internal/write_subject.h"
 #include "kinds/policies/webhooks/internal/admission_review.h"
 #include "kinds/policies/webhooks/webhook_calls.h"
+#include "kinds/policies/webhooks/webhook_index.h"
 
 namespace kintsugi::kinds {
 
@@ -38,13 +39,14 @@ class WebhookRequest : public std::enable_shared_from_this<WebhookRequest> {
     GroupVersionName resource;
     const WriteForms::Form* form = nullptr;
   };
-  /// The resource as which it matches without its conditions; nullopt: it does not.
+  /// What comes of a webhook that matches: nullopt when its conditions leave it out.
   /// @error is the answer
-  [[nodiscard]] Expected<std::optional<GroupVersionName>> match(const Webhook& webhook);
-  /// Of one that matches: nullopt when its conditions leave it out. `done` at once or later.
-  /// @error is the answer
-  using Invoked = std::function<void(Expected<std::optional<Invocation>>)>;
-  void invoke(WebhookPtr webhook, GroupVersionName resource, Invoked done);
+  using Invoked =
+      std::function<void(std::size_t index, Expected<std::optional<Invocation>> invocation)>;
+  /// The first that matches from `first` on, but for those that are skipped (empty: none is).
+  /// `done` at once or later. False: none does, and `done` never comes.
+  [[nodiscard]] bool invoke_next(const WebhookIndex::Webhooks& webhooks, std::size_t first,
+                                 const std::function<bool(std::size_t index)>& skips, Invoked done);
 
   /// How the request goes on.
   struct Verdict {
@@ -72,7 +74,9 @@ class WebhookRequest : public std::enable_shared_from_this<WebhookRequest> {
  private:
   [[nodiscard]] Verdict judge(const Webhook& webhook, std::size_t index, std::string_view uid,
                               Expected<std::string> body, Duration took);
-  void check_conditions(const Invocation& invocation, int rounds, Invoked done);
+  using Checked = std::function<void(Expected<std::optional<Invocation>>)>;
+  void invoke(WebhookPtr webhook, GroupVersionName resource, Checked done);
+  void check_conditions(const Invocation& invocation, int rounds, Checked done);
 
   const WebhookSurroundings around_;
   const apiserver::PendingWritePtr write_;
