@@ -148,7 +148,7 @@ TEST_F(KubeconfigSetTest, WhenThereAreSeveralFiles_TheFirstWordCounts) {
   ASSERT_TRUE(access);
   EXPECT_EQ(access->server, "https://first/clusters/root");
   EXPECT_EQ(access->ca_pem, "PEM");
-  EXPECT_EQ(access->token, "secret");
+  EXPECT_EQ(access->token.view(), "secret");
   ASSERT_TRUE(set.enter("https://first/clusters/root:a"));
   ASSERT_TRUE(set.save());
   EXPECT_EQ(stored(clusters).text({"current-context"}), "");
