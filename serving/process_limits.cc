@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <numeric>
 #include <thread>
 
 #include "base/metric_families.h"
@@ -105,16 +107,28 @@ void ProcessLimits::fill(MetricFamilies& out) const {
             "seats that there are now, of all loops and, at a proxy, of all shards: fewer where a "
             "shard is slower than when nothing waits for it",
             open_seats());
-  out.gauge("kintsugi_seats", "seats that are taken", {"level"});
-  by_level(out, all, [](const auto& level) { return level.seats; });
+  out.gauge(
+      "kintsugi_seats",
+      "seats by level: taken, and those of its share that others leave it when all are wanted",
+      {"level", "state"});
+  const std::size_t parts = std::accumulate(seats_.shares.begin(), seats_.shares.end(), 0U);
+  for (std::size_t i = 0; i < kLevels; ++i) {
+    const std::string_view level = level_name(static_cast<Level>(i));
+    out.sample({level, "taken"}, all[i].seats);
+    out.sample({level, "share"},
+               seats_.seats * seats_.shares[i] / std::max<std::size_t>(parts, 1) * loops_);
+  }
   out.gauge("kintsugi_queue_length", "requests that wait for a seat", {"level"});
   by_level(out, all, [](const auto& level) { return level.waiting; });
-  out.counter("kintsugi_queue_waited_total", "requests that got a seat after they had waited",
-              {"level"});
-  by_level(out, all, [](const auto& level) { return level.waited; });
-  out.counter("kintsugi_queue_wait_seconds_total", "how long these waited, in all", {"level"});
-  by_level(out, all,
-           [](const auto& level) { return std::chrono::duration<double>(level.wait).count(); });
+  out.histogram("kintsugi_queue_seconds",
+                "how long requests waited that got a seat later; of one bucket", {"level"});
+  by_level(out, all, [](const auto& level) {
+    MetricFamilies::Histogram times;
+    times.sample_count = level.waited;
+    times.sample_sum = std::chrono::duration<double>(level.wait).count();
+    times.bucket.push_back({level.waited, std::numeric_limits<double>::infinity()});
+    return times;
+  });
   out.counter("kintsugi_queue_rejected_total",
               "requests that got no seat: their queue was full, or they waited too long",
               {"level", "reason"});

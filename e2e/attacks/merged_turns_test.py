@@ -54,7 +54,7 @@ class Many(unittest.TestCase):
         with kit.Proxy(up, {"wildcard": "serve", "limits": {"seats": 1}}, loops=1) as proxy:
             heavy, light = of_user(proxy, "heavy"), of_user(proxy, "light")
             kit.eventually(lambda: light.get(MAPS + "?limit=1").status == 200, 30, "the shards are known")
-            waited = proxy.metric('kintsugi_queue_waited_total{level="operator"}')
+            waited = proxy.metric('kintsugi_queue_seconds_count{level="operator"}')
             stop, counts = threading.Event(), {}
 
             def flood():
@@ -79,8 +79,8 @@ class Many(unittest.TestCase):
                 stop.set()
                 thread.join(60)
             self.assertLessEqual(set(counts), {200, 429}, counts)
-            self.assertGreater(proxy.metric('kintsugi_queue_waited_total{level="operator"}'), waited, "his parts waited for seats")
-            kit.eventually(lambda: proxy.metric('kintsugi_seats{level="operator"}') == 0, 20, "seats are given back")
+            self.assertGreater(proxy.metric('kintsugi_queue_seconds_count{level="operator"}'), waited, "his parts waited for seats")
+            kit.eventually(lambda: proxy.metric('kintsugi_seats{level="operator",state="taken"}') == 0, 20, "seats are given back")
             self.assertEqual(proxy.metric('kintsugi_queue_length{level="operator"}'), 0)
 
 

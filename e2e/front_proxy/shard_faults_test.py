@@ -15,6 +15,8 @@ import unittest
 import front
 import kit
 
+ONLY_WITH_ALL = "a shard that hangs is noticed when deadlines pass, and every file is replaced under load: two minutes"
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
 MERGE = {"Content-Type": "application/merge-patch+json"}

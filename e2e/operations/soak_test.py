@@ -235,7 +235,7 @@ def metrics_of(process):
 
 def seats_of(process):
     """Seats that are taken, and requests that wait for one; but the one that asks a shard."""
-    found = re.findall(r'^(?:kintsugi_seats|kintsugi_queue_length)\{level="\w+"\} (\S+)$', metrics_of(process), re.MULTILINE)
+    found = re.findall(r'^(?:kintsugi_seats|kintsugi_queue_length)\{level="\w+"(?:,state="taken")?\} (\S+)$', metrics_of(process), re.MULTILINE)
     assert found, process
     return sum(map(float, found)) - (process != "proxy")
 
