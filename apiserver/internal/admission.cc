@@ -146,33 +146,33 @@ void WriteOp::convert(Json copy, ServedKindPtr to,
   converted_to(std::move(copy));
 }
 
-void WriteOp::take_back(Json object, ServedKindPtr from,
+void WriteOp::take_back(Json changed, ServedKindPtr from,
                         std::function<void(Expected<krm::Json>)> taken) {
-  const std::string api_version(object.text({"apiVersion"}));
-  const std::string name(object.text({"kind"}));
-  if (!object.is_object() || api_version != from->api_version || name != from->def->kind) {
+  const std::string api_version(changed.text({"apiVersion"}));
+  const std::string kind_name(changed.text({"kind"}));
+  if (!changed.is_object() || api_version != from->api_version || kind_name != from->def->kind) {
     taken(fail(krm::bad_request("no kind " + krm::go_quote(from->def->kind) + " of version " +
                                 krm::go_quote(from->api_version) + " any more")));
     return;
   }
   std::vector<std::string> unknown;
-  if (Expected<void> shaped = shape_object(*from, object, unknown); !shaped) {
+  if (Expected<void> shaped = shape_object(*from, changed, unknown); !shaped) {
     taken(fail(krm::bad_request(std::string(shaped.error().message()))));
     return;
   }
-  object["apiVersion"] = from->api_version;
-  object["kind"] = from->def->kind;
+  changed["apiVersion"] = from->api_version;
+  changed["kind"] = from->def->kind;
   if (!kind->is_custom()) {
-    from->to_storage(object);
+    from->to_storage(changed);
   } else if (from->api_version != kind->api_version) {
     if (kind->def->webhook != nullptr) {
-      server.conversions().convert_one(cluster, kind, std::move(object), std::move(taken));
+      server.conversions().convert_one(cluster, kind, std::move(changed), std::move(taken));
       return;
     }
-    from->to_storage(object);
-    kind->from_storage(object);
+    from->to_storage(changed);
+    kind->from_storage(changed);
   }
-  taken(std::move(object));
+  taken(std::move(changed));
 }
 
 Error kind_terminates(const WriteOp& op) {
