@@ -52,7 +52,7 @@ class ProcessLimits {
   static constexpr std::size_t kPerTurn = 32;
   /// Seats of one shard at a loop of a proxy, when it is overloaded: whoever is not alone there
   /// waits for so many.
-  static constexpr std::size_t kLeastAtProxy = 8;
+  static constexpr std::size_t kLeastAtProxy = 16;
 
   /// Users who speak for many others, such as gateways: where seats are scarce whom they
   /// impersonate takes turns, each as a payer of his own (SE-071). Before the loops run.

@@ -15,11 +15,11 @@ namespace kintsugi::serving {
 class SeatWindow {
  public:
   /// @param most  that there ever are
-  /// @param least  that are never gone below; it begins with twice as many. 0: always `most`
+  /// @param least  that are never gone below; it begins with four times as many. 0: always `most`
   SeatWindow(std::size_t most, std::size_t least) noexcept
       : most_(most),
         least_(least < most ? least : most),
-        seats_(least == 0 || 2 * least > most ? most : 2 * least) {}
+        seats_(least == 0 || 4 * least > most ? most : 4 * least) {}
 
   /// An answer has begun.
   /// @param took  since the request got its seat

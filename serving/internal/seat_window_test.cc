@@ -49,7 +49,7 @@ class Server {
 
 TEST(SeatWindow, BeginsWithFewAndGetsAllThatAreOfUse) {
   SeatWindow window(1'000, 10);
-  EXPECT_EQ(window.seats(), 20U);
+  EXPECT_EQ(window.seats(), 40U);
   for (int i = 0; i < 200; ++i) {  // a server that works on everything at once
     const TimePoint now = TimePoint() + seconds(1'000) + milliseconds(10 * i);
     for (int answers = 0; answers < 10; ++answers) {
@@ -64,7 +64,7 @@ TEST(SeatWindow, WhenLittleIsAsked_NothingChanges) {
   SeatWindow window(1'000, 10);
   Server server(milliseconds(1), 3, window);
   server.run(seconds(30));
-  EXPECT_EQ(window.seats(), 20U);
+  EXPECT_EQ(window.seats(), 40U);
 }
 
 TEST(SeatWindow, SE005_WhenOneAsksForEverything_OnlyAFewWaitAtTheServer) {
