@@ -38,7 +38,8 @@ TEST(ProxyRules, FP166_FormsOfAProxy) {
     EXPECT_EQ(form(text), "HTTPS_PROXY: only http://host:port is supported") << text;
   }
   const ProxyRules known("", "me:se%3Acret@p.example:3128", "");
-  EXPECT_EQ((*known.pick(url("https://a.example")))->authorization.view(), "Basic bWU6c2U6Y3JldA==");
+  EXPECT_EQ((*known.pick(url("https://a.example")))->authorization.view(),
+            "Basic bWU6c2U6Y3JldA==");
   EXPECT_EQ(way(ProxyRules("", "ftp://me:secret@p:1", ""), "https://a.example").find("secret"),
             std::string::npos);
 }
