@@ -8,6 +8,7 @@
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/clusters/cluster_resolver.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/views/internal/export_rights.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
@@ -107,7 +108,8 @@ class ReplicationViews::One final : public apiserver::View,
               done(std::move(decision));
             }
           });
-    } else if (const bool allowed = has_content(attributes); allowed && offer_.missing) {
+    } else if (const bool allowed = has_content(sources_.rbac, ref_, attributes);
+               allowed && offer_.missing) {
       done(fail(not_offered(offer_.def->qualified_name())));
     } else {
       say(allowed, allowed ? "access granted" : "access denied");
@@ -120,18 +122,6 @@ class ReplicationViews::One final : public apiserver::View,
   [[nodiscard]] bool is_bound() const {
     const BindingInfo* binding = sources_.bindings.find(consumer_, ref_);
     return binding != nullptr && binding->has_bound(offer_.def->group, offer_.def->plural);
-  }
-  [[nodiscard]] bool has_content(const auth::Attributes& attributes) const {
-    auth::Attributes asked;
-    asked.user = attributes.user;
-    asked.cluster = ref_.cluster;
-    asked.verb = attributes.verb;
-    asked.group = kApisGroup;
-    asked.version = "v1alpha1";
-    asked.resource = kApiExports;
-    asked.subresource = "content";
-    asked.name = ref_.name;
-    return sources_.rbac.decide(asked).allowed;
   }
 
   const Sources& sources_;

@@ -55,8 +55,8 @@ bool ExportRights::decide(const auth::Attributes& attributes) const {
   if (const std::optional<bool> own = decided_by_role(attributes)) {
     return *own && is_let_in(attributes);
   }
-  return !is_systems_status(attributes) && is_let_in(attributes) && has_content(attributes) &&
-         is_within_policies(attributes);
+  return !is_systems_status(attributes) && is_let_in(attributes) &&
+         has_content(sources_.rbac, ref_, attributes) && is_within_policies(attributes);
 }
 
 const PermissionClaim* ExportRights::offer_on(std::string_view group,
@@ -91,17 +91,18 @@ bool ExportRights::is_let_in(const auth::Attributes& attributes) const {
          is_read(attributes.verb);
 }
 
-bool ExportRights::has_content(const auth::Attributes& attributes) const {
+bool has_content(const kinds::RbacAuthorizer& rbac, const ExportRef& ref,
+                 const auth::Attributes& attributes) {
   auth::Attributes asked;
   asked.user = attributes.user;
-  asked.cluster = ref_.cluster;
+  asked.cluster = ref.cluster;
   asked.verb = attributes.verb;
   asked.group = kApisGroup;
   asked.version = "v1alpha1";
   asked.resource = kApiExports;
   asked.subresource = "content";
-  asked.name = ref_.name;
-  return sources_.rbac.decide(asked).allowed;
+  asked.name = ref.name;
+  return rbac.decide(asked).allowed;
 }
 
 bool ExportRights::is_within_policies(const auth::Attributes& attributes) const {

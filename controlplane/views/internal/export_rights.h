@@ -34,13 +34,16 @@ class ExportRights final : public auth::Authorizer {
   [[nodiscard]] const PermissionClaim* offer_on(std::string_view group,
                                                 std::string_view resource) const noexcept;
   [[nodiscard]] bool is_let_in(const auth::Attributes& attributes) const;
-  [[nodiscard]] bool has_content(const auth::Attributes& attributes) const;
   [[nodiscard]] bool is_within_policies(const auth::Attributes& attributes) const;
 
   ExportRightsSources sources_;
   ExportRef ref_;
   const std::vector<PermissionClaim>& offered_;
 };
+
+/// Whether the user has the verb on `apiexports/content` of the export, where it lives.
+[[nodiscard]] bool has_content(const kinds::RbacAuthorizer& rbac, const ExportRef& ref,
+                               const auth::Attributes& attributes);
 
 /// Whether the maximal permission policy of an export lets the user do this; true when it has none.
 /// Asked of RBAC in the export's cluster, for policy_user().
