@@ -157,8 +157,10 @@ class ExportTest : public ::testing::Test {
   static std::vector<std::string> seen(const apiserver::testing::Exchange& watch) {
     std::vector<std::string> out;
     for (const krm::Json& event : watch.events()) {
+      const bool is_fault = event.text({"type"}) == "ERROR";
       out.push_back(std::string(event.text({"type"})) + " " +
-                    std::string(event.text({"object", "metadata", "name"})));
+                    std::string(is_fault ? event.text({"object", "message"})
+                                         : event.text({"object", "metadata", "name"})));
     }
     return out;
   }
