@@ -8,11 +8,13 @@ namespace kintsugi::serving {
 namespace {
 
 constexpr std::size_t kMostQueues = 4'096;
-constexpr std::size_t kWord = 64;      // bits
-constexpr double kNews = 1.0 / 16;     // of one service time in the mean
-constexpr double kRemembered = 1;      // of a level's seats [s]
-constexpr std::size_t kNewcomers = 4;  // seats at least
-constexpr double kLeast = 1e-4;        // that work takes, also within one turn of a loop [s]
+constexpr std::size_t kWord = 64;                       // bits
+constexpr double kNews = 1.0 / 16;                      // of one service time in the mean
+constexpr double kRemembered = 1;                       // of a level's seats [s]
+constexpr std::size_t kNewcomers = 4;                   // seats at least
+constexpr std::size_t kHeavySeats = 2;                  // at least, while newcomers come
+constexpr Duration kNewcomersCome = milliseconds(500);  // since the last one
+constexpr double kLeast = 1e-4;  // that work takes, also within one turn of a loop [s]
 constexpr std::size_t kOperatorIndex = static_cast<std::size_t>(Level::kOperator);
 
 double seconds_of(Duration duration) noexcept {
@@ -79,13 +81,18 @@ void FairQueues::set_seats(std::size_t seats) noexcept {
   }
 }
 
-bool FairQueues::fits(std::size_t level, std::size_t width, bool newcomer) const noexcept {
+bool FairQueues::fits(std::size_t level, std::size_t width, Crowd crowd,
+                      std::uint64_t payer) const noexcept {
   if (limits_.seats == 0) {
     return true;  // nothing is bounded
   }
   std::size_t seats = limits_.seats;
-  if (newcomer) {
+  if (crowd == Crowd::kNewcomer) {
     seats = std::min(seats + std::max(seats / 4, kNewcomers), std::max(seats, most_));
+  } else if (crowd == Crowd::kHeavy && heavy_ != 0 && seats < most_ && newcomer_ &&
+             newcomer_->payer != payer && now_ - newcomer_->when < kNewcomersCome &&
+             heavy_ + width > std::max(seats / 8, kHeavySeats)) {
+    return false;
   }
   // What is wider than all there are runs alone.
   if (taken_ != 0 &&
@@ -111,6 +118,7 @@ void FairQueues::count_seats(const Ticket& ticket, bool more) noexcept {
   // Of what is subtracted so much has been added.
   const std::size_t width = more ? ticket.width_ : std::size_t{0} - ticket.width_;
   taken_ += width;
+  heavy_ += ticket.crowd_ == Crowd::kHeavy ? width : 0;
   group(ticket).stats.seats += width;
   if (total_ != nullptr) {
     total_->taken += width;
@@ -153,16 +161,19 @@ std::uint32_t FairQueues::choose(const Group& group, std::uint64_t payer) noexce
 }
 
 /// The payer who was dealt last.
-bool FairQueues::is_newcomer(const Group& group) const noexcept {
+FairQueues::Crowd FairQueues::crowd_of(const Group& group) const noexcept {
   if (limits_.least == 0) {
-    return false;
+    return Crowd::kUsual;
   }
   std::size_t busy = 0;
   for (std::size_t i = 0; i < hand_.size; ++i) {
     const Queue& queue = group.queues[hand_.queues[i]];
     busy += queue.length != 0 || queue.running != 0 ? 1 : 0;
   }
-  return 3 * busy < hand_.size;  // of others, most likely
+  if (3 * busy < hand_.size) {  // of others, most likely
+    return Crowd::kNewcomer;
+  }
+  return busy == hand_.size ? Crowd::kHeavy : Crowd::kUsual;
 }
 
 FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask& ask,
@@ -178,8 +189,12 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   Queue& queue = mine.queues[chosen];
   const std::size_t width =
       limits_.seats == 0 ? 1 : std::clamp<std::size_t>(ask.width, 1, limits_.seats);
-  const bool newcomer = is_newcomer(mine);
-  const bool at_once = !ask.queues && (waiting_ == 0 || newcomer) && fits(level, width, newcomer);
+  const Crowd crowd = crowd_of(mine);
+  if (crowd == Crowd::kNewcomer) {
+    newcomer_ = Newcomer{flow.payer, now};
+  }
+  const bool at_once = !ask.queues && (waiting_ == 0 || crowd == Crowd::kNewcomer) &&
+                       fits(level, width, crowd, flow.payer);
   const bool for_all = taken_ + waiting_ + width <= most_;
   if (!at_once && !for_all &&
       (queue.length >= limits_.queue_length || queue.bytes + ask.bytes > limits_.queue_bytes)) {
@@ -199,7 +214,7 @@ FairQueues::Entry FairQueues::enter(Ticket& ticket, const Flow& flow, const Ask&
   ticket.until_ = now + std::min(ask.wait, limits_.wait);
   ticket.blocked_.reset();
   ticket.runs_ = false;
-  ticket.newcomer_ = newcomer;
+  ticket.crowd_ = crowd;
   if (at_once) {
     run(ticket, now);
     return Entry::kRuns;
@@ -309,6 +324,7 @@ void FairQueues::run_at_once(Ticket& ticket, Level level, TimePoint now) noexcep
   ticket.queues_ = this;
   ticket.flow_ = {level, 0, 0};
   ticket.queue_ = kNoQueue;
+  ticket.crowd_ = Crowd::kUsual;
   ticket.width_ = 1;
   sit(ticket, now);
 }
@@ -366,7 +382,7 @@ FairQueues::Ticket* FairQueues::next_of(std::size_t level, TimePoint now) noexce
     for (std::uint64_t left = mine.busy[word]; left != 0; left &= left - 1) {
       Queue& queue = mine.queues[word * kWord + static_cast<std::size_t>(std::countr_zero(left))];
       Ticket* first = head(queue);
-      const bool has_room = fits(level, first->width_, first->newcomer_);
+      const bool has_room = fits(level, first->width_, first->crowd_, first->flow_.payer);
       Ticket*& leader = has_room ? best : wide;
       double& tag = has_room ? best_tag : wide_tag;
       if (leader == nullptr || queue.tag < tag ||

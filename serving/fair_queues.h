@@ -39,7 +39,9 @@ struct FairLimits {
   std::size_t queue_bytes = std::size_t{1} << 20;
   /// As few seats as it may learn that are enough (SeatWindow); 0: it always has `seats`. Of seats
   /// that were learned a quarter more are for newcomers, whose hands are idle but for a third: they
-  /// do not wait until somebody else is done (SE-005).
+  /// do not wait until somebody else is done. And as long as newcomers come, others who fill their
+  /// hands have an eighth of the seats, so that what is begun for a newcomer is not behind all that
+  /// was begun for them (SE-005).
   std::size_t least = 0;
   /// That a loop begins in one of its turns; others wait for the next one even if seats are free,
   /// so that whoever comes then is not behind all that has come before. 0: all.
@@ -77,6 +79,12 @@ struct Flow {
 class FairQueues {
  public:
   static constexpr std::size_t kMostInHand = 16;  ///< queues of a payer
+  /// How much of a payer's hand is in use when his request comes.
+  enum class Crowd : std::uint8_t {
+    kNewcomer,  ///< less than a third
+    kUsual,
+    kHeavy,  ///< all of it
+  };
   /// A request's place, which must not move. Leaves when it is destroyed.
   class Ticket {
    public:
@@ -102,7 +110,7 @@ class FairQueues {
     Ticket* later_ = nullptr;
     Flow flow_;
     bool runs_ = false;
-    bool newcomer_ = false;
+    Crowd crowd_ = Crowd::kUsual;
     std::uint32_t queue_ = 0;  // or kNoQueue
     std::size_t width_ = 1, bytes_ = 0;
     TimePoint since_{}, until_{};
@@ -223,6 +231,10 @@ class FairQueues {
     /// came.
     bool plain = true;
   };
+  struct Newcomer {
+    std::uint64_t payer = 0;
+    TimePoint when;
+  };
   struct Hand {
     std::uint64_t payer = 0;
     std::size_t size = 0;                             // 0: not dealt yet
@@ -241,8 +253,9 @@ class FairQueues {
   }
   void deal(std::uint64_t payer) noexcept;
   [[nodiscard]] std::uint32_t choose(const Group& group, std::uint64_t payer) noexcept;
-  [[nodiscard]] bool fits(std::size_t level, std::size_t width, bool newcomer) const noexcept;
-  [[nodiscard]] bool is_newcomer(const Group& group) const noexcept;
+  [[nodiscard]] bool fits(std::size_t level, std::size_t width, Crowd crowd,
+                          std::uint64_t payer) const noexcept;
+  [[nodiscard]] Crowd crowd_of(const Group& group) const noexcept;
   [[nodiscard]] std::size_t spared(std::size_t level, std::size_t seats,
                                    std::size_t operators) const noexcept;
   void count_seats(const Ticket& ticket, bool more) noexcept;
@@ -261,6 +274,8 @@ class FairQueues {
   std::size_t most_ = 0;    // seats by the limits
   SeatTotal* const total_;  // or null
   std::size_t taken_ = 0, waiting_ = 0;
+  std::size_t heavy_ = 0;                      // of taken_, by those who fill their hands
+  std::optional<Newcomer> newcomer_;           // the last one
   std::array<std::size_t, kLevels> shares_{};  // of limits_.seats
   Ticket* soonest_ = nullptr;                  // of all that wait, by until_
   Ticket* latest_ = nullptr;

@@ -184,6 +184,44 @@ TEST_F(FairQueuesTest, SE080_OfLearnedSeatsSomeAreForWhoHasNone) {
   }
 }
 
+TEST_F(FairQueuesTest, SE005_WhileOthersCome_WhoFillsHisHandHasAnEighthOfWhatWasLearned) {
+  make({.seats = 400, .queues = 128, .hand = 6, .least = 16});
+  queues_->set_seats(32);
+  std::list<std::shared_ptr<Ticket>> heavy, running;
+  for (int i = 0; i < 200; ++i) {
+    heavy.push_back(ask(tenant(1)));
+  }
+  EXPECT_EQ(queues_->seats_taken(), 31U) << "of nobody else, and one is kept for operators";
+  // Everything that runs is done and given to whoever is next; one more newcomer before that.
+  const auto turn = [&](std::uint64_t newcomer) {
+    for (const auto& ticket : heavy) {
+      if (ticket->runs()) {
+        running.push_back(ticket);
+      }
+    }
+    std::shared_ptr<Ticket> light = newcomer == 0 ? nullptr : ask(tenant(newcomer));
+    EXPECT_TRUE(light == nullptr || light->runs());
+    for (; !running.empty(); running.pop_front()) {
+      heavy.remove(running.front());
+      leave(running.front());
+    }
+    while (next() != nullptr) {
+    }
+    return queues_->seats_taken() - (light == nullptr ? 0U : 1U);
+  };
+  EXPECT_EQ(turn(2), 4U);
+  EXPECT_EQ(turn(3), 4U);
+  now_ += milliseconds(499);
+  EXPECT_EQ(turn(0), 4U);
+  now_ += milliseconds(1);
+  EXPECT_EQ(turn(0), 31U) << "nobody else is there any more";
+  queues_->set_seats(8);
+  EXPECT_EQ(turn(0), 8U);
+  EXPECT_EQ(turn(4), 2U) << "two at least";
+  queues_->set_seats(400);
+  EXPECT_GT(turn(5), 100U) << "what is not overloaded has seats for everybody";
+}
+
 TEST_F(FairQueuesTest, SE072_InOneQueue_PayersTakeTurnsAndThenTheirClusters) {
   make({.seats = 1, .queues = 1, .hand = 1});
   const auto running = ask(tenant(9));

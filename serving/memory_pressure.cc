@@ -49,7 +49,8 @@ Error memory_is_short() {
 MemoryPressure::MemoryPressure(std::size_t budget, std::string root)
     : said_(budget),
       root_(std::move(root)),
-      budget_(budget != 0 ? budget : memory_limit(root_) / 4 * 3) {}
+      budget_(budget != 0 ? budget : memory_limit(root_) / 4 * 3),
+      shortages_(memory_shortages()) {}
 
 ShedStep MemoryPressure::look(TimePoint now) {
   std::size_t budget = this->budget();

@@ -72,7 +72,7 @@ class MemoryPressure {
   std::atomic<std::size_t> used_ = 0, budget_;
   std::array<std::atomic<std::uint64_t>, kShedSteps> shed_{};
   TimePoint limit_read_{}, trimmed_{}, short_until_{};
-  std::uint64_t shortages_ = 0;  // that are known
+  std::uint64_t shortages_;  // that are known
 };
 
 }  // namespace kintsugi::serving
