@@ -52,7 +52,8 @@ class FairRequests : public ::testing::Test {
 };
 
 TEST_F(FairRequests, SE072_OneWhoAsksForEverythingIsRefusedAndNobodyElse) {
-  // So many queues that nobody is dealt the two of the heavy one: who is dealt what differs by process.
+  // So many queues that nobody is dealt the two of the heavy one: who is dealt what differs by
+  // process.
   bound({.seats = 4, .queues = 4'096, .hand = 2, .queue_length = 10});
   server.hold_decisions();
   std::deque<Exchange> heavy, light;

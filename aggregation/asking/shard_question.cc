@@ -51,6 +51,21 @@ http::RequestHead ShardQuestion::probe() const {
   return out;
 }
 
+std::string asked_identity(const http::RequestHead& head) {
+  std::string out;
+  for (std::size_t i = 0; i < head.headers.size(); ++i) {
+    const auto header = head.headers[i];
+    if (header.name.starts_with("x-remote-") || header.name.starts_with("impersonate-") ||
+        header.name == "authorization") {
+      out += header.name;
+      out += ':';
+      out += header.value;
+      out += '\n';
+    }
+  }
+  return out;
+}
+
 std::string ask_shard(Asking& shared, const MergeRoute& route, topology::ShardId shard,
                       net::UpstreamClass kind, http::RequestHead head, MemberCall& call) {
   shards::ShardClient* client = shared.client_of(route, shard);

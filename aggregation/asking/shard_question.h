@@ -33,6 +33,9 @@ struct ShardQuestion {
   [[nodiscard]] http::RequestHead probe() const;  /// @}
 };
 
+/// Who asks, as the shards are told: requests that have the same may share what comes.
+[[nodiscard]] std::string asked_identity(const http::RequestHead& head);
+
 /// Sends a request to a shard, below the URL and with the credential that the route says.
 /// @param head  its target is a path and query. @return "": it is on its way, and `call` tells the
 /// rest; else why it is not, for people

@@ -82,10 +82,10 @@ void MergedWatch::start_at(const WatchOpening::Beginning& beginning) {
   const DecodedVersion& at = beginning.at;
   const bool initial = initial_events_.value_or(false);
   const bool at_cursor = at.kind == VersionClass::kCursor;
-  group_->note_moves();
+  group_->handover().note();
   if (at_cursor && !initial &&
       std::any_of(members.begin(), members.end(), [&](const Member& member) {
-        return group_->lacks_arrivals(member, at.components[member.slot]);
+        return group_->handover().lacks_arrivals(member, at.components[member.slot]);
       })) {
     expire("moved", Duration{});
     return;
@@ -244,7 +244,7 @@ bool MergedWatch::end_for_memory() noexcept {
 
 TimePoint MergedWatch::on_due(TimePoint now) {
   if (fsm_.bookmark_due() <= now) {
-    group_->expect_less();
+    group_->readers().expect_less();
     perform(fsm_.on_bookmark_due(now));
   }
   return fsm_.bookmark_due();
@@ -283,7 +283,7 @@ bool MergedWatch::on_own_lost(const MemberWatch& from, std::string_view cause) {
     }
     return false;
   }
-  group_->expect_stall();
+  group_->readers().expect_stall();
   lost(from.member().name, cause);
   return !fsm_.has_ended();
 }
@@ -377,7 +377,7 @@ void MergedWatch::moved() {
 
 void MergedWatch::want_bookmark() {
   const bool can_tell = group_->kind().known() && !parts_.is_leaving();
-  perform(fsm_.on_bookmark_wanted(group_->owes(), can_tell, shared_.loop.now()));
+  perform(fsm_.on_bookmark_wanted(group_->handover().moves().owes(), can_tell, shared_.loop.now()));
 }
 
 void MergedWatch::send_bookmark(bool initial_end) {
@@ -477,7 +477,7 @@ void MergedWatch::perform(const Action& action) {
     case Kind::kWantBookmark:
       return want_bookmark();
     case Kind::kAwaitBookmark:
-      return group_->expect(action.at);
+      return group_->readers().expect(action.at);
     case Kind::kCut:
       await_none();
       idle_.cancel();
@@ -581,7 +581,7 @@ std::unique_ptr<http::RequestHandler> make_merged_watch(Watches& watches, http::
   std::string audit_id(head.headers.get("audit-id"));
   auto opening = std::make_unique<WatchOpening>(serving::AnswerForm::of(head), watches.asking.loop);
   ask_as(head, accept);
-  std::shared_ptr<WatchGroup> group = group_of(watches, std::move(head), std::move(route), query);
+  std::shared_ptr<WatchGroup> group = watches.group_of(std::move(head), std::move(route), query);
   auto watch = std::make_unique<MergedWatch>(watches, stream, std::move(group), std::move(opening),
                                              query, std::move(permit), std::move(audit_id));
   watch->start(query.resource_version);

@@ -66,7 +66,7 @@ void Watches::limit_indexes() {
   std::size_t bytes = 0;
   std::vector<WatchGroup*> by_use;
   for (const auto& [key, group] : groups) {
-    bytes += group->index_bytes();
+    bytes += group->streams().index_bytes();
     by_use.push_back(group.get());
   }
   index_bytes = bytes;
@@ -77,8 +77,8 @@ void Watches::limit_indexes() {
     return a->last_used() < b->last_used();
   });
   for (WatchGroup* group : by_use) {
-    bytes -= group->index_bytes();
-    group->forget_objects();
+    bytes -= group->streams().index_bytes();
+    group->streams().forget_objects();
     if (bytes <= asking.params.index_bytes) {
       return;
     }
@@ -99,7 +99,7 @@ void Watches::limit_queues() {
   }
   std::vector<std::pair<std::size_t, GroupReader*>> by_distance;
   for (const auto& [key, group] : groups) {
-    for (GroupReader* reader : group->readers()) {
+    for (GroupReader* reader : group->readers().all()) {
       if (reader != nullptr) {
         const GroupReader::Queued queued = reader->queued();
         by_distance.emplace_back(queued.shared + queued.own, reader);
@@ -132,6 +132,27 @@ std::vector<GroupReport> Watches::report_groups() const {
     }
   }
   return out;
+}
+
+std::shared_ptr<WatchGroup> Watches::group_of(http::RequestHead head, MergeRoute route,
+                                              const MergeQuery& query) {
+  const Scope& scope = route.scope;
+  std::string key;
+  for (const std::string_view part :
+       std::initializer_list<std::string_view>{scope.route, scope.group, scope.resource, route.path,
+                                               query.passed_on, head.headers.get("accept")}) {
+    key += part;
+    key += '\n';
+  }
+  key += route.reviewed ? "reviewed\n" + route.share_key : "caller\n" + asked_identity(head);
+  if (const auto found = groups.find(key); found != groups.end()) {
+    return found->second;
+  }
+  auto group = std::make_shared<WatchGroup>(*this, std::move(key), std::move(head),
+                                            std::move(route), query.passed_on);
+  groups.emplace(group->key(), group);
+  keep_house();
+  return group;
 }
 
 }  // namespace kintsugi::aggregation

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aggregation/asking/asking.h"
+#include "aggregation/asking/merge_query.h"
 #include "aggregation/asking/read_gate.h"
 #include "aggregation/position/move_notes.h"
 #include "aggregation/position/positions.h"
@@ -78,6 +79,9 @@ class Watches {
   std::size_t index_bytes = 0;  ///< of all key indexes, a second ago at most
   std::size_t index_fills = 0;  ///< lists that run for them
 
+  /// The group of this question and identity; made if there is none.
+  [[nodiscard]] std::shared_ptr<WatchGroup> group_of(http::RequestHead head, MergeRoute route,
+                                                     const MergeQuery& query);
   [[nodiscard]] ResumeRing::Found find_delivery(const std::string& key, std::uint64_t revision,
                                                 const std::vector<bool>& members) const;
   /// When the `turn`-th of `all` watches that have to list again is told to: spread in time, and

@@ -27,7 +27,7 @@ class WatchGroups : public ::testing::Test {
     route.members = [] { return std::vector<aggregation::Member>(); };
     aggregation::MergeQuery query;
     query.passed_on = "&labelSelector=" + selector;
-    return aggregation::group_of(shared_.watches, Rig::get(route.path), route, query);
+    return shared_.watches.group_of(Rig::get(route.path), route, query);
   }
 
   Rig rig_;

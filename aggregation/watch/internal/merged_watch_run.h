@@ -161,7 +161,7 @@ class MergedWatch final : public http::RequestHandler,
   void want_bookmark();
   void await_none() noexcept {
     if (fsm_.forget_bookmark()) {
-      group_->expect_less();
+      group_->readers().expect_less();
     }
   }
   void await_idle();

@@ -15,7 +15,7 @@ void OwnStreams::on_event(MemberWatch& from, const EventFacts& facts, std::strin
 }
 
 bool OwnStreams::takes(const MemberWatch& from, const EventFacts& event) {
-  using Kind = WatchGroup::OwnEvent;
+  using Kind = ClusterHandover::OwnEvent;
   const Kind kind = group_.judge(from.member(), event);
   // What it has of the owner may be newer than what the group knows.
   const bool ahead = kind == Kind::kGone && parts_.has_other_own(from);

@@ -111,7 +111,7 @@ void place_parts(const DecodedVersion& at, std::optional<bool> initial_events, W
     if (!from.initial_events) {
       group.find_kind();
     }
-    part.own = group.make_stream(sink, member, from);
+    part.own = group.streams().make(sink, member, from);
     parts.note("a watch has a stream of its own", part, audit);
   }
 }
