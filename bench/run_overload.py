@@ -126,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="build/release/bin/kintsugi")
     parser.add_argument("--tools", type=pathlib.Path, help="folder of the bench tools (default: that of the binary)")
-    parser.add_argument("--seconds", type=float, default=10, help="of each phase")
+    parser.add_argument("--seconds", type=float, default=25, help="of each phase; in a short one the moment in which the flood begins is the p99")
     parser.add_argument("--others", type=int, default=9)
     parser.add_argument("--rate", type=int, default=20, help="requests a second of each of them")
     parser.add_argument("--follow", type=int, default=1, help="watches of each of them that stay")
