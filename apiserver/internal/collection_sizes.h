@@ -13,7 +13,7 @@
 namespace kintsugi::apiserver::internal {
 
 /// How many objects large collections hold: counted once, then kept up to date by the changes, so
-/// that `remainingItemCount` of a page does not cost a walk over all that follows (AM-279, SE-005).
+/// that `remainingItemCount` of a page does not cost a walk over all that follows (AM-086, SE-005).
 /// A collection is named by the prefix of its keys. At most kMost are known, of 100 bytes and 16
 /// for each of its last kSteps changes; who comes then takes the place of another. Threads: one
 /// loop.
