@@ -231,8 +231,9 @@ class AdmissionEvaluation::Impl final : public LazyFields {
     if (variable->expression == nullptr) {
       out = Value::error(label + " fails to compile: " + variable->fault);
     } else {
-      Evaluation made = run(*variable->expression);
+      Evaluation made = run(*variable->expression, steps_ - std::min(steps_, done_));
       cost_ += made.charge;
+      done_ += made.steps;
       out = made.value.is_error()
                 ? Value::error(label + " fails to evaluate: " + std::string(made.value.text()))
                 : std::move(made.value);
@@ -241,11 +242,18 @@ class AdmissionEvaluation::Impl final : public LazyFields {
     return true;
   }
 
-  [[nodiscard]] Evaluation run(const AdmissionExpression& expression) const {
+  [[nodiscard]] Evaluation run(const AdmissionExpression& expression, std::uint64_t steps) const {
     std::vector<Value> slots = values_;
     slots.resize(std::max<std::size_t>(expression.slots, kAdmissionSlots));
-    return cel::evaluate(*expression.root, std::move(slots), kCallLimit);
+    return cel::evaluate(*expression.root, std::move(slots), kCallLimit, charge_of(steps));
   }
+  /// Of expressions from now on.
+  void set_steps(std::uint64_t steps) {
+    steps_ = steps;
+    done_ = 0;
+  }
+  /// Of the variables that were read since.
+  [[nodiscard]] std::uint64_t done() const { return done_; }
 
   [[nodiscard]] std::uint64_t take_cost() { return std::exchange(cost_, 0); }
 
@@ -254,6 +262,8 @@ class AdmissionEvaluation::Impl final : public LazyFields {
   std::vector<Value> values_;
   mutable std::map<std::string, Value, std::less<>> made_;
   mutable std::uint64_t cost_ = 0;  ///< of variables
+  mutable std::uint64_t done_ = 0;  ///< steps of the same
+  std::uint64_t steps_ = kPolicySteps;
 };
 
 AdmissionEvaluation::AdmissionEvaluation(const AdmissionEnvironment& environment,
@@ -264,7 +274,8 @@ AdmissionEvaluation::~AdmissionEvaluation() = default;
 
 Expected<krm::Json> AdmissionEvaluation::make(const AdmissionExpression& expression,
                                               std::uint64_t& cost) {
-  const Evaluation made = impl_->run(expression);
+  impl_->set_steps(kPolicySteps);
+  const Evaluation made = impl_->run(expression, kPolicySteps);
   cost = made.charge + impl_->take_cost();
   if (made.value.is_error()) {
     return fail(Errc::kInvalid, std::string(made.value.text()));
@@ -273,9 +284,12 @@ Expected<krm::Json> AdmissionEvaluation::make(const AdmissionExpression& express
                                                   : made_object(made.value);
 }
 
-AdmissionResult AdmissionEvaluation::evaluate(const AdmissionExpression& expression) {
-  const Evaluation made = impl_->run(expression);
+AdmissionResult AdmissionEvaluation::evaluate(const AdmissionExpression& expression,
+                                              std::uint64_t steps) {
+  impl_->set_steps(steps);
+  const Evaluation made = impl_->run(expression, steps);
   AdmissionResult out;
+  out.steps = made.steps + impl_->done();
   out.cost = made.charge + impl_->take_cost();
   switch (made.value.kind()) {
     case Kind::kBool:

@@ -17,6 +17,9 @@ namespace kintsugi::cel {
 
 /// Cost that the match conditions of a policy may take for one request [cost units].
 inline constexpr std::uint64_t kMatchLimit = 2'500'000;
+/// What a policy may do for one request, with all its parameters, whatever it costs
+/// [AdmissionResult::steps].
+inline constexpr std::uint64_t kPolicySteps = 30'000'000;
 
 /// kObject and kPatch are those of MutatingAdmissionPolicies: Object{…}, a list of JSONPatch{…}.
 enum class ResultType : std::uint8_t { kBool, kString, kStringOrNull, kAny, kObject, kPatch };
@@ -87,6 +90,7 @@ struct AdmissionResult {
   std::string text;  ///< a string, an error's words, the type of others
   /// With the variables that it was the first to read. Each is bounded by kCallLimit.
   std::uint64_t cost = 0;
+  std::uint64_t steps = 0;  ///< of work, of 10 ns or less: what a loop is held for
 };
 
 /// Evaluates expressions of one environment on one input; a variable is evaluated when it is first
@@ -97,7 +101,9 @@ class AdmissionEvaluation {
   ~AdmissionEvaluation();
   AdmissionEvaluation(const AdmissionEvaluation&) = delete;
   AdmissionEvaluation& operator=(const AdmissionEvaluation&) = delete;
-  [[nodiscard]] AdmissionResult evaluate(const AdmissionExpression& expression);
+  /// @param steps  that it may do; what takes more is an error. Variables may do as many again.
+  [[nodiscard]] AdmissionResult evaluate(const AdmissionExpression& expression,
+                                         std::uint64_t steps = kPolicySteps);
   /// One of kObject or kPatch: the object, or the JSON patch. @error kInvalid  why there is none
   /// @param cost  as AdmissionResult has it
   [[nodiscard]] Expected<krm::Json> make(const AdmissionExpression& expression,

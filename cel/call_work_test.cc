@@ -52,15 +52,16 @@ class CallWork : public ::testing::Test {
   }
 
   /// The rule inside of two loops over all numbers.
-  [[nodiscard]] Evaluation repeated(const std::string& rule) const {
-    return run("self.ints.all(x, self.ints.all(y, " + rule + "))");
+  [[nodiscard]] Evaluation repeated(const std::string& rule,
+                                    std::uint64_t budget = UINT64_MAX) const {
+    return run("self.ints.all(x, self.ints.all(y, " + rule + "))", budget);
   }
-  [[nodiscard]] Evaluation run(const std::string& rule) const {
+  [[nodiscard]] Evaluation run(const std::string& rule, std::uint64_t budget = UINT64_MAX) const {
     const Compilation made = compile(rule, *declaration_, false, TypeKind::kBool);
     EXPECT_TRUE(made.program) << made.error;
     const Json copy = self_;  // nothing is the same for being at one place
     return made.program ? made.program->run(Value::from_json(self_, *schema_),
-                                            Value::from_json(copy, *schema_), kLimit)
+                                            Value::from_json(copy, *schema_), kLimit, budget)
                         : Evaluation();
   }
 
@@ -92,10 +93,16 @@ TEST_F(CallWork, WhenACallIsCheapAndLong_AM411_SE102_ItIsStoppedByItsWork) {
            "{self.long: 1}.size() == 1",
            "self.byName.?long.hasValue() || self.byName[?self.long] == optional.none()",
            "self.long.findAll('x').size() == 100000",
+           "self.long.substring(99999) == 'x'",
+           "'%s'.format([{'a': self.doubles}]) != ''",
+           "optional.of(optional.of(self.byName)) == optional.of(optional.of(oldSelf.byName))",
+           "self.names.all(n, n.matches(n + '(a{1,30}){1,30}') || true)",
+           "self.long.matches('(.{0,200}z){2}') || true",
        }) {
     const Evaluation made = repeated(rule);
     EXPECT_TRUE(made.exceeded) << rule << ": " << made.value.print() << ", cost " << made.cost;
     EXPECT_LT(made.cost, kLimit) << rule << " costs enough";
+    EXPECT_LE(made.steps, (kLimit + 1'000) * 4) << rule;
   }
 }
 
@@ -121,15 +128,24 @@ TEST_F(CallWork, WhenListsAreMadeOfThemselves_AM411_WalkingThroughThemEnds) {
   }
 }
 
-TEST_F(CallWork, WhenACallIsQuick_AM411_OnlyItsCostCounts) {
+TEST_F(CallWork, WhenACallIsQuick_AM411_ItIsStoppedByItsCost) {
   for (const char* rule : {"self.ints.size() > 0", "self.names.first() == optional.of('name-0')",
                            "type(self.rows) == list", "self.ints + self.ints != []",
                            "self.long.startsWith('x')", "'name-1' in self.byName",
                            "optional.of(self.names).hasValue()", "self.byName.size() > 0"}) {
     const Evaluation made = repeated(rule);
     EXPECT_TRUE(made.exceeded) << rule;
-    EXPECT_GE(made.cost, kLimit) << rule;
-    EXPECT_EQ(made.charge, made.cost) << rule;
+    EXPECT_GT(made.cost, kLimit) << rule;
+    EXPECT_LT(made.steps, kLimit * 4) << rule;
+  }
+}
+
+TEST_F(CallWork, WhenABudgetIsNearlySpent_SE102_NoMoreIsDoneThanItPaysFor) {
+  for (const std::uint64_t budget : {0ULL, 1ULL, 999ULL, 20'000ULL}) {
+    const Evaluation made = repeated("self.rows == oldSelf.rows", budget);
+    EXPECT_TRUE(made.exceeded) << budget;
+    EXPECT_GT(made.charge, budget);
+    EXPECT_LE(made.steps, budget * 3 + 100);
   }
 }
 

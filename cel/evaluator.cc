@@ -16,24 +16,30 @@ namespace {
 
 /// Work per unit of cost. Only what is cheaper than it costs (the size of a long string) could ever
 /// get there.
-constexpr std::uint64_t kStepsPerCost = 16;
-/// Rules of one object, each of which costs next to nothing, end sooner together.
-constexpr std::uint64_t kStepsPerCharge = 4, kFreeSteps = 256;
+constexpr std::uint64_t kStepsPerCost = 4;
+/// What shares a budget of 10,000,000 units may do 30,000,000 steps together, as much as rules that
+/// cost that much do when they walk through lists.
+constexpr std::uint64_t kStepsPerCharge = 3;
+
+/// A little more than a budget pays for, so that who uses them up has used up that too.
+std::uint64_t steps_of(std::uint64_t budget) noexcept {
+  return std::min(budget, UINT64_MAX / 4) * kStepsPerCharge + kRunSteps;
+}
 
 }  // namespace
 
-ExpressionRun::ExpressionRun(std::vector<Value> slots, std::uint64_t limit)
+ExpressionRun::ExpressionRun(std::vector<Value> slots, std::uint64_t limit, std::uint64_t budget)
     : slots_(std::move(slots)),
       limit_(limit),
-      allowed_((limit + 1000) * kStepsPerCost),
-      steps_(allowed_) {}
+      allowed_(std::min((limit + 1000) * kStepsPerCost, steps_of(budget))),
+      steps_(allowed_ - kRunSteps) {}
 
 Evaluation ExpressionRun::run(const Expr& root) {
   Evaluation out;
   out.value = eval(root);
   out.cost = cost_;
-  const std::uint64_t done = allowed_ - steps_;
-  out.charge = std::max(cost_, (done - std::min(done, kFreeSteps)) / kStepsPerCharge);
+  out.steps = allowed_ - (exceeded_ && cost_ <= limit_ ? 0 : steps_);
+  out.charge = std::max(cost_, charge_of(out.steps));
   out.exceeded = exceeded_;
   if (exceeded_) {
     out.value = Value::error("operation cancelled: actual cost limit exceeded");
@@ -212,7 +218,9 @@ Value ExpressionRun::function(const Expr& expr) {
   if (!work((compiles ? kPatternSteps : 0) + amount(args.data(), count, steps_))) {
     return Value();
   }
-  Value out = apply_overloads(Args{args.data(), count, &expr}, expr);
+  std::uint64_t more = 0;
+  Value out = apply_overloads(Args{args.data(), count, &expr, &more}, expr);
+  work(more + out.text().size() / kMadeBytesPerStep);
   if (const std::vector<Value>* made = out.is(Kind::kList) ? out.own_items() : nullptr) {
     work(made->size() * kStepsPerResult);
   }
@@ -319,8 +327,11 @@ Value ExpressionRun::construct(const Expr& expr) {
   return failed.is_error() ? failed : constructed(expr.name, std::move(members));
 }
 
-Evaluation evaluate(const Expr& root, std::vector<Value> slots, std::uint64_t limit) {
-  return ExpressionRun(std::move(slots), limit).run(root);
+std::uint64_t charge_of(std::uint64_t steps) noexcept { return steps / kStepsPerCharge; }
+
+Evaluation evaluate(const Expr& root, std::vector<Value> slots, std::uint64_t limit,
+                    std::uint64_t budget) {
+  return ExpressionRun(std::move(slots), limit, budget).run(root);
 }
 
 }  // namespace kintsugi::cel

@@ -107,6 +107,7 @@ Value ExpressionRun::element(const Expr& expr, bool optional) {
   const bool literal = by.constant || by.kind == ExprKind::kLiteral;
   Value key_room;
   const Value& key = literal ? by.literal : look(by, key_room);
+  work(kStepsPerElement);
   Value out = index(target, key, optional, literal);
   // The chain that a key is counts once it has found something; a choice is no such chain.
   const bool absent =

@@ -58,9 +58,11 @@ bool write_map(const Value& value, std::string& out, std::string& error) {
 }
 
 std::string fixed_text(double value, int precision) {
-  std::vector<char> buffer(400 + static_cast<std::size_t>(precision));
-  const int size = std::snprintf(buffer.data(), buffer.size(), "%.*f", precision, value);
-  return {buffer.data(), static_cast<std::size_t>(size)};
+  std::string out(400 + static_cast<std::size_t>(precision), '\0');
+  const auto end = std::to_chars(out.data(), out.data() + out.size(), value,
+                                 std::chars_format::fixed, precision);
+  out.resize(static_cast<std::size_t>(end.ptr - out.data()));
+  return out;
 }
 
 bool write(const Value& value, bool nested, std::string& out, std::string& error) {

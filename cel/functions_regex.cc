@@ -9,6 +9,11 @@ namespace kintsugi::cel {
 
 namespace {
 
+constexpr std::int64_t kMostMemory = 1 << 20;            ///< of a pattern that is no literal
+constexpr std::uint64_t kStepsPerInstruction = 16;       ///< of a program that is compiled
+constexpr std::uint64_t kLargePatternSteps = 2'000'000;  ///< until it is found to be too large
+constexpr std::uint64_t kStepsPerFound = 24;
+
 /// The compiled pattern: that of the expression when it is a literal, else a new one.
 std::shared_ptr<const re2::RE2> pattern(const Args& args) {
   if (args.site != nullptr && args.site->regex) {
@@ -16,7 +21,23 @@ std::shared_ptr<const re2::RE2> pattern(const Args& args) {
   }
   re2::RE2::Options options(re2::RE2::Quiet);
   const std::string_view text = args[1].text();
-  return std::make_shared<const re2::RE2>(re2::StringPiece(text.data(), text.size()), options);
+  options.set_max_mem(kMostMemory);
+  auto made = std::make_shared<const re2::RE2>(re2::StringPiece(text.data(), text.size()), options);
+  if (args.steps != nullptr) {
+    *args.steps += made->ok()
+                       ? static_cast<std::uint64_t>(made->ProgramSize()) * kStepsPerInstruction
+                   : made->error_code() == re2::RE2::ErrorPatternTooLarge ? kLargePatternSteps
+                                                                          : 0;
+  }
+  return made;
+}
+
+/// Before a search, which is stopped once too much has been done.
+void count_search(const Args& args, const re2::RE2& regex, std::size_t bytes) {
+  if (args.steps != nullptr && regex.ok()) {
+    *args.steps +=
+        kStepsPerFound + pattern_work(bytes, static_cast<std::size_t>(regex.ProgramSize()));
+  }
 }
 
 re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
@@ -27,6 +48,7 @@ Value broken(const re2::RE2& regex) {
 
 Value matches(const Args& args) {
   const auto regex = pattern(args);
+  count_search(args, *regex, args[0].text().size());
   return regex->ok() ? Value::boolean(re2::RE2::PartialMatch(piece(args[0].text()), *regex))
                      : broken(*regex);
 }
@@ -37,6 +59,7 @@ Value find(const Args& args) {
     return Value::error("Illegal regex: error parsing regexp: " + regex->error());
   }
   const re2::StringPiece text = piece(args[0].text());
+  count_search(args, *regex, text.size());
   re2::StringPiece found;
   if (!regex->Match(text, 0, text.size(), re2::RE2::UNANCHORED, &found, 1)) {
     return Value::string("");
@@ -50,6 +73,7 @@ Value find_all(const Args& args) {
     return Value::error("Illegal regex: error parsing regexp: " + regex->error());
   }
   const re2::StringPiece text = piece(args[0].text());
+  count_search(args, *regex, text.size());
   std::int64_t limit = args.count == 3 ? args[2].integer() : -1;
   if (limit < 0) {
     limit = std::numeric_limits<std::int64_t>::max();
@@ -75,6 +99,9 @@ Value find_all(const Args& args) {
         ++from;
       }
     }
+  }
+  if (args.steps != nullptr) {
+    *args.steps += out.size() * kStepsPerFound;
   }
   return Value::list(std::move(out));
 }

@@ -40,11 +40,11 @@ const Value* broken_constant(const Expr& expr, Value& broken) {
 }
 
 Evaluation Program::run(const Value& self, const std::optional<Value>& old_self,
-                        std::uint64_t limit) const {
+                        std::uint64_t limit, std::uint64_t budget) const {
   std::vector<Value> values(slots);
   values[0] = self;
   values[1] = old_self ? *old_self : Value::error("no such attribute(s): oldSelf");
-  return evaluate(*root, std::move(values), limit);
+  return evaluate(*root, std::move(values), limit, budget);
 }
 
 Compilation compile(std::string_view source, const Declaration& self, bool optional,

@@ -129,6 +129,24 @@ TEST(Rules, WhenARuleCostsTooMuch_AM419_StopsEverything) {
                   "cost budget, no further validation rules will be run"));
 }
 
+TEST(Rules, WhenManyPartsAreJudged_SE102_TheirWorkIsBoundedTogether) {
+  const RuleSetPtr rules = rules_for_spec(
+      R"({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= 0"}]}})");
+  const auto list = [](int items) {
+    std::string out = "[0";
+    for (int i = 1; i < items; ++i) {
+      out += ",0";
+    }
+    return out + "]";
+  };
+  EXPECT_THAT(check(rules, list(100'000)), IsEmpty());
+  // Each costs two units, and a loop is held for a hundred times as long as those take.
+  EXPECT_THAT(
+      check(rules, list(600'000)),
+      ElementsAre(::testing::EndsWith("validation failed due to running out of cost budget, "
+                                      "no further validation rules will be run")));
+}
+
 TEST(Rules, WhenRulesStandInPartsOfAValue_AM421_NamesTheirPlaces) {
   const RuleSetPtr rules = rules_for_spec(R"({"type": "object", "properties": {
     "items": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string",

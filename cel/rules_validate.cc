@@ -159,7 +159,7 @@ class Validator {
       if (rule.optional_old_self) {
         before = old_self ? Value::optional(*old_self) : Value::none();
       }
-      const Evaluation result = compiled.program->run(self, before, kCallLimit);
+      const Evaluation result = compiled.program->run(self, before, kCallLimit, budget_);
       if (!spend(node, path, result.charge)) {
         return;
       }
@@ -216,7 +216,7 @@ class Validator {
     const krm::Schema::Rule& rule = *compiled.rule;
     std::string detail;
     if (compiled.message) {
-      const Evaluation made = compiled.message->run(self, old_self, kCallLimit);
+      const Evaluation made = compiled.message->run(self, old_self, kCallLimit, budget_);
       if (made.exceeded || made.charge > budget_) {
         stop(node, path,
              made.exceeded && made.charge <= budget_

@@ -123,7 +123,7 @@ TokenValue evaluate_token_expression(const TokenExpression& expression, const kr
   std::vector<Value> slots(expression.slots);
   slots[0] = Value::from_json(value, *dynamic_schema());
   const Evaluation made =
-      evaluate(*expression.root, std::move(slots), std::min(budget, kCallLimit));
+      evaluate(*expression.root, std::move(slots), std::min(budget, kCallLimit), budget);
   budget -= std::min(budget, made.charge);
   return value_of(made.value);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace kintsugi::net {
 namespace {
@@ -38,15 +39,30 @@ void WorkQueue::add(std::string_view key) {
     return;  // finish() puts it back
   }
   waiting_.emplace_back(key);
-  if (!pump_posted_) {
-    pump_posted_ = true;
-    loop_.post([alive = alive_] {
-      if (WorkQueue* self = *alive) {
-        self->pump_posted_ = false;
-        self->pump();
-      }
-    });
+  pump_soon();
+}
+
+void WorkQueue::pump_soon() {
+  if (waiting_.empty() || std::exchange(pump_posted_, true)) {
+    return;
   }
+  loop_.post([alive = alive_] {
+    if (WorkQueue* self = *alive) {
+      self->pump_posted_ = false;
+      self->pump();
+    }
+  });
+}
+
+void WorkQueue::park(std::string_view key) {
+  const auto found = items_.find(std::string(key));
+  if (found == items_.end() || !found->second.running || found->second.parked) {
+    return;
+  }
+  found->second.parked = true;
+  --running_;
+  ++parked_;
+  pump_soon();
 }
 
 void WorkQueue::add_after(std::string_view key, Duration delay) {
@@ -102,7 +118,7 @@ void WorkQueue::finish(const std::string& key, bool ok) {
   }
   Item& item = found->second;
   item.running = false;
-  --running_;
+  --(std::exchange(item.parked, false) ? parked_ : running_);
   times_.work.add(loop_.now() - item.begun);
   if (ok) {
     times_.lag.add(loop_.now() - item.seen);
@@ -119,15 +135,7 @@ void WorkQueue::finish(const std::string& key, bool ok) {
   } else {
     items_.erase(found);
   }
-  if (!waiting_.empty() && !pump_posted_) {
-    pump_posted_ = true;
-    loop_.post([alive = alive_] {
-      if (WorkQueue* self = *alive) {
-        self->pump_posted_ = false;
-        self->pump();
-      }
-    });
-  }
+  pump_soon();
 }
 
 }  // namespace kintsugi::net

@@ -56,30 +56,36 @@ class WorkQueue {
   /// The same, but one at a time: nothing happens when one that is due earlier waits already. For
   /// work that asks for its own next run, so that many events do not make many such chains.
   void add_once_after(std::string_view key, Duration delay);
+  /// The work of this key, which runs, waits for something that takes long: another one may run
+  /// beside it, until it is finished. No effect on a key that does not run.
+  void park(std::string_view key);
   /// Keys waiting or running now; retries that rest are not counted.
   struct Times {
     TimeHistogram work;  ///< of one run, from its begin to its end
     TimeHistogram lag;   ///< from the first event to the end of the run that saw it, when it was ok
   };
   [[nodiscard]] const Times& times() const noexcept { return times_; }
-  [[nodiscard]] std::size_t busy() const noexcept { return waiting_.size() + running_; }
+  [[nodiscard]] std::size_t busy() const noexcept { return waiting_.size() + running_ + parked_; }
 
  private:
   struct Item {
     bool queued = false;
     bool running = false;
+    bool parked = false;  ///< runs, and has no place
     std::uint32_t failures = 0;
     TimePoint added;  ///< oldest event that is not worked off
     TimePoint begun;
     TimePoint seen;  ///< `added` of the run that is going on
   };
   void pump();
+  void pump_soon();
   void finish(const std::string& key, bool ok);
 
   Loop& loop_;
   Work work_;
   std::size_t parallel_;
-  std::size_t running_ = 0;
+  std::size_t running_ = 0;  ///< without those that are parked
+  std::size_t parked_ = 0;
   bool pump_posted_ = false;
   Times times_;
   StringMap<Item> items_;

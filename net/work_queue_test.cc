@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kintsugi::net {
@@ -50,6 +52,41 @@ TEST_F(WorkQueueTest, SE100_WhenEventsComeWhileItFails_TheyMakeNoSecondChain) {
   EXPECT_LE(before, 70U);
   run_for(milliseconds(300));
   EXPECT_LE(runs, before + 2) << "one chain, which waits for minutes by now";
+}
+
+TEST_F(WorkQueueTest, SE100_WhatIsParkedTakesNobodysPlace) {
+  std::vector<std::string> begun;
+  std::vector<WorkQueue::Finished> parked;
+  WorkQueue queue(
+      loop_,
+      [&](const std::string& key, WorkQueue::Finished finished) {
+        begun.push_back(key);
+        if (key == "c") {
+          finished(true);
+          return;
+        }
+        parked.push_back(std::move(finished));
+        queue.park(key);
+        queue.park(key);
+      },
+      1);
+  for (const char* key : {"a", "b", "c"}) {
+    queue.add(key);
+  }
+  queue.park("nobody");
+  run_for(milliseconds(20));
+  EXPECT_EQ(begun, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(queue.busy(), 2U);
+  queue.add("a");
+  run_for(milliseconds(20));
+  EXPECT_EQ(begun.size(), 3U) << "it still runs";
+  parked[0](true);
+  parked[1](true);
+  run_for(milliseconds(20));
+  EXPECT_EQ(begun.size(), 4U);
+  EXPECT_EQ(queue.busy(), 1U);
+  parked[2](true);
+  EXPECT_EQ(queue.busy(), 0U);
 }
 
 TEST_F(WorkQueueTest, WhenLooksAreAskedForOften_OneWaits) {

@@ -128,6 +128,8 @@ class ProxyHandler final : public RoutedHandler {
   void end_watches(Duration spread) { forward_.watches.start(spread); }
   /// Memory runs short: ends some forwarded watches that nobody reads. @returns how many.
   std::size_t shed_watches(std::size_t most, bool all) { return forward_.watches.shed(most, all); }
+  /// Forwarded and merged ones that run.
+  void list_watches(serving::WatchList& into) const { forward_.list_watches(into); }
   /// Proofs of identities have ended: what rests on them ends in order (SE-042).
   void end_unproven() { forward_.end_unproven(); }
   /// What cursors and continue tokens mean.

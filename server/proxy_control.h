@@ -106,7 +106,7 @@ class ProxyControl {
                 const Expected<void>& result);
   [[nodiscard]] BackendPairs backend_pairs() const;
   void follow_files();
-  void collect(std::function<void(std::vector<proxy::LoopReport>)> done);
+  void collect(proxy::ReportPart part, std::function<void(std::vector<proxy::LoopReport>)> done);
   [[nodiscard]] proxy::TopologyReport topology_report() const;
   void on_signal(int number);
   void drain();

@@ -49,16 +49,16 @@ proxy::ExplainSources ProxyControl::explain_sources() {
 }
 
 Expected<void> ProxyControl::open_admin() {
-  admin_ = std::make_unique<proxy::AdminHandler>(
-      proxy::AdminParams{.loop = loop_,
-                         .feed = *feed_,
-                         .collect =
-                             [this](std::function<void(std::vector<proxy::LoopReport>)> done) {
-                               collect(std::move(done));
-                             },
-                         .topology = [this] { return topology_report(); },
-                         .explain = explain_sources(),
-                         .config_text = config_text_});
+  admin_ = std::make_unique<proxy::AdminHandler>(proxy::AdminParams{
+      .loop = loop_,
+      .feed = *feed_,
+      .collect =
+          [this](proxy::ReportPart part, std::function<void(std::vector<proxy::LoopReport>)> done) {
+            collect(part, std::move(done));
+          },
+      .topology = [this] { return topology_report(); },
+      .explain = explain_sources(),
+      .config_text = config_text_});
   const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), handler);
     if (!listener) {
@@ -120,7 +120,7 @@ void ProxyControl::tell_loops() {
       done({});
       return;
     }
-    collect([this, done](const std::vector<proxy::LoopReport>& loops) {
+    collect(proxy::ReportPart::kFigures, [this, done](const std::vector<proxy::LoopReport>& loops) {
       done(proxy::render_metrics(*feed_, loops, topology_report()));
     });
   });
@@ -134,7 +134,8 @@ std::string ProxyControl::own_name_at(const std::string& server) const {
   return tls != nullptr && server != "peers" ? own_name(*tls) : "";
 }
 
-void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> done) {
+void ProxyControl::collect(proxy::ReportPart part,
+                           std::function<void(std::vector<proxy::LoopReport>)> done) {
   struct Gather {
     std::vector<proxy::LoopReport> reports;
     std::size_t missing;
@@ -143,7 +144,7 @@ void ProxyControl::collect(std::function<void(std::vector<proxy::LoopReport>)> d
   auto gather = std::make_shared<Gather>(
       Gather{std::vector<proxy::LoopReport>(loops_.size()), loops_.size(), std::move(done)});
   for (std::size_t i = 0; i < loops_.size(); ++i) {
-    loops_[i]->report([this, gather, i](proxy::LoopReport report) {
+    loops_[i]->report(part, [this, gather, i](proxy::LoopReport report) {
       loop_.post([gather, i, report = std::move(report)]() mutable {
         gather->reports[i] = std::move(report);
         if (--gather->missing == 0) {

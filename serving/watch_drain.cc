@@ -100,6 +100,14 @@ std::size_t WatchDrain::shed(std::size_t most, bool all) {
   return behind.size();
 }
 
+void WatchDrain::list(WatchList& into) const {
+  for (const Watch* watch = head_; watch != nullptr; watch = watch->next_) {
+    if (watch->is_watch()) {
+      into.offer(watch->backlog(), watch->since_, [watch](WatchRow& row) { watch->describe(row); });
+    }
+  }
+}
+
 std::size_t WatchDrain::take(WatchDrain& from, const std::function<bool(const Watch&)>& is_meant) {
   const std::size_t waiting = size_;
   for (Watch* watch = from.head_; watch != nullptr;) {

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "net/loop.h"
 #include "serving/fair_queues.h"
+#include "serving/watch_list.h"
 
 namespace kintsugi::serving {
 
@@ -34,6 +35,10 @@ class WatchDrain {
     /// Who pays for it, and with what right.
     [[nodiscard]] virtual std::string payer() const { return {}; }
     [[nodiscard]] virtual Level level() const { return Level::kUnknown; }
+    /// False: something else that runs as long.
+    [[nodiscard]] virtual bool is_watch() const noexcept { return true; }
+    /// Fills everything but age and queue.
+    virtual void describe(WatchRow& row) const { (void)row; }
     /// End the stream now; what waits is dropped. Called once, after the watch left the list.
     virtual void end_at_once() noexcept { end_in_order(); }
     /// Who asked is not proven any more.
@@ -82,6 +87,8 @@ class WatchDrain {
   /// (SE-088).
   void end_when_idle(Duration idle);
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Offers those that are watches. Cost: a few cache lines for each.
+  void list(WatchList& into) const;
 
  private:
   /// @returns how many came.

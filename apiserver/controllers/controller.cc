@@ -164,6 +164,26 @@ void ControllerBase::remove(const ObjectKey& key, std::string uid, WriteDone don
   send(std::move(request), std::move(done));
 }
 
+void ControllerBase::remove_in_cascade(std::string_view work, const ObjectKey& key, std::string uid,
+                                       WriteDone done, std::function<bool()> still_due) {
+  auto held = std::make_shared<WriteDone>(std::move(done));
+  const auto go = [this, alive = alive_.weak(), key, uid, held, still_due = std::move(still_due)] {
+    if (!alive) {
+      return;
+    }
+    if (still_due && !still_due()) {
+      (*held)(fail(Errc::kConflict, "it is not to be deleted any more"));
+    } else {
+      remove(key, uid, std::move(*held));
+    }
+  };
+  if (context_.cascades->enter(key.cluster, go)) {
+    remove(key, std::move(uid), std::move(*held));
+  } else {
+    queue_.park(work);
+  }
+}
+
 bool is_deleted(const Json& object) {
   return !object.text({"metadata", "deletionTimestamp"}).empty();
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apiserver/controllers/internal/cascade_pace.h"
 #include "apiserver/controllers/internal/write_guard.h"
 #include "apiserver/server.h"
 #include "base/alive.h"
@@ -22,6 +23,8 @@ struct ControllerContext {
   net::Loop& loop;
   ApiServer& server;
   const Registry& registry;
+  /// One for all controllers that have copies of this context.
+  std::shared_ptr<CascadeGate> cascades = std::make_shared<CascadeGate>(loop);
 };
 
 class Controller {
@@ -72,6 +75,13 @@ class ControllerBase : public Controller {
   /// @error (in done) also kConflict when the object was written too often: to be tried later.
   void update(const ObjectKey& key, std::string subresource, krm::Json object, WriteDone done);
   void remove(const ObjectKey& key, std::string uid, WriteDone done);
+  /// The same of an object that goes because of another's deletion: a cluster's objects go no
+  /// faster than CascadePace says, and meanwhile other keys have the place of `work`.
+  /// @param work  the key of queue_ that is being processed
+  /// @param still_due  asked after a wait; empty: it is
+  /// @error (in done) also kConflict when it is not due any more.
+  void remove_in_cascade(std::string_view work, const ObjectKey& key, std::string uid,
+                         WriteDone done, std::function<bool()> still_due = nullptr);
   /// The last thing done for a key: writes the status of `now`, unless all is as in `before`.
   void settle_status(const ObjectKey& key, const krm::Json& before, krm::Json now,
                      Finished finished);

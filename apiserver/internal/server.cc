@@ -7,6 +7,7 @@
 #include "apiserver/internal/watcher.h"
 #include "apiserver/keys.h"
 #include "apiserver/memory_bounds.h"
+#include "apiserver/open_watches.h"
 #include "apiserver/request_bounds.h"
 #include "http/guarded_answer.h"
 #include "serving/payer_bounds.h"
@@ -34,6 +35,10 @@ void bound_memory(ApiServer& server, std::shared_ptr<serving::MemoryPressure> pr
 
 std::size_t shed_watches(ApiServer& server, std::size_t most, bool all) {
   return static_cast<internal::Server&>(server).shed_watches(most, all);
+}
+
+void list_watches(const ApiServer& server, serving::WatchList& into) {
+  static_cast<const internal::Server&>(server).list_watches(into);
 }
 
 const serving::FairQueues& request_queues(const ApiServer& server) noexcept {
@@ -191,6 +196,15 @@ std::size_t Server::shed_watches(std::size_t most, bool all) {
     one.watch->end_at_once();
   }
   return behind.size();
+}
+
+void Server::list_watches(serving::WatchList& into) const {
+  for (const Watcher* watcher : watchers_) {
+    if (!watcher->has_ended()) {
+      into.offer(watcher->unsent_bytes(), watcher->begun(),
+                 [watcher](serving::WatchRow& row) { watcher->describe(row); });
+    }
+  }
 }
 
 Discovery& Server::discovery(const Request& request) { return documents(request).discovery; }

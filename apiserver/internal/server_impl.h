@@ -26,6 +26,7 @@
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "serving/request_limits.h"
+#include "serving/watch_list.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -97,6 +98,7 @@ class Server final : public ApiServer {
     pressure_ = std::move(pressure);
   }
   [[nodiscard]] std::size_t shed_watches(std::size_t most, bool all);
+  void list_watches(serving::WatchList& into) const;
   [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
   void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
   [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }

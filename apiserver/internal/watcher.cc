@@ -8,6 +8,7 @@
 #include "apiserver/internal/versions.h"
 #include "auth/payer.h"
 #include "base/guard.h"
+#include "krm/path_prefixes.h"
 #include "krm/status.h"
 
 namespace kintsugi::apiserver::internal {
@@ -39,7 +40,8 @@ Watcher::Watcher(Exchange& exchange, Server& server, Params params)
       cluster_(std::move(params.cluster)),
       rights_(std::move(params.rights)),
       revision_(params.after),
-      deadline_(server.loop().now() + params.lifetime),
+      begun_(server.loop().now()),
+      deadline_(begun_ + params.lifetime),
       bookmark_interval_(std::min(params.bookmark_interval, server.params().bookmark_interval)),
       next_bookmark_(server.loop().now() + jitter(bookmark_interval_)),
       timer_(server.loop()),
@@ -89,6 +91,17 @@ std::string Watcher::payer() const {
   return auth::payer_of(*rights_->user, exchange_.stream().peer().address,
                         server_.tenants().tree_of)
       .name;
+}
+
+void Watcher::describe(serving::WatchRow& row) const {
+  row.kind = "served";
+  row.user = rights_->user->name;
+  row.address = exchange_.stream().peer().address;
+  row.cluster = cluster_;
+  row.path = krm::cluster_root(cluster_) +
+             (def().group.empty() ? "/api/" : "/apis/" + def().group + "/") + version() + "/" +
+             def().plural;
+  row.sent = sent_ - std::min<std::uint64_t>(sent_, exchange_.stream().unsent_bytes());
 }
 
 void Watcher::go_on() noexcept {
@@ -285,6 +298,7 @@ void Watcher::put(const SharedBytes& bytes) noexcept {
     return;
   }
   if (socket_ == nullptr) {
+    sent_ += bytes.size();
     exchange_.stream().send_data(bytes, false);
   } else if (encoding_->form().format == Format::kProtobuf) {
     put_frame(http::web_socket_frame(http::WebSocketOpcode::kBinary,
@@ -296,6 +310,7 @@ void Watcher::put(const SharedBytes& bytes) noexcept {
 }
 
 void Watcher::put_frame(const std::string& frame) noexcept {
+  sent_ += frame.size();
   exchange_.stream().send_data(frame, false);
 }
 

@@ -12,6 +12,7 @@
 #include "apiserver/internal/watch_review.h"
 #include "http/web_socket.h"
 #include "net/loop.h"
+#include "serving/watch_list.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -52,6 +53,9 @@ class Watcher final : public Producer {
   void end_at_once() noexcept;
   /// Who pays for it.
   [[nodiscard]] std::string payer() const;
+  [[nodiscard]] TimePoint begun() const noexcept { return begun_; }
+  /// Fills everything but age and queue.
+  void describe(serving::WatchRow& row) const;
 
   [[nodiscard]] const ResourceDef& def() const noexcept { return *encoding_->kind()->def; }
   [[nodiscard]] const std::string& cluster() const noexcept { return cluster_; }
@@ -105,6 +109,8 @@ class Watcher final : public Producer {
   std::string next_;              ///< kState: first key to come
   store::Revision revision_ = 0;  ///< everything up to it was sent, or is not wanted
   store::Revision seen_ = 0;      ///< kLive: of the last event that came
+  TimePoint begun_;
+  std::uint64_t sent_ = 0;  ///< bytes passed on to the connection
   TimePoint deadline_;
   Duration bookmark_interval_;
   TimePoint next_bookmark_;

@@ -15,7 +15,7 @@ namespace kintsugi::cel {
 /// and stops at the limit of either. What is returned behind the limit has no meaning.
 class ExpressionRun {
  public:
-  ExpressionRun(std::vector<Value> slots, std::uint64_t limit);
+  ExpressionRun(std::vector<Value> slots, std::uint64_t limit, std::uint64_t budget);
   [[nodiscard]] Evaluation run(const Expr& root);
 
  private:

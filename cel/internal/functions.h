@@ -19,6 +19,8 @@ struct Args {
   const Value* values;
   std::size_t count;
   const Expr* site;  ///< may hold a compiled pattern; null outside an expression
+  /// Receives what only the call itself knows of its work [steps, call_work.h]; may be null.
+  std::uint64_t* steps = nullptr;
   const Value& operator[](std::size_t index) const { return values[index]; }
 };
 using Function = Value (*)(const Args& args);

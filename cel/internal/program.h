@@ -21,7 +21,7 @@ struct Program {
 
   /// @param old_self  none where there is no old value; reading it is then an error value.
   [[nodiscard]] Evaluation run(const Value& self, const std::optional<Value>& old_self,
-                               std::uint64_t limit) const;
+                               std::uint64_t limit, std::uint64_t budget = UINT64_MAX) const;
 };
 
 /// The first constant of a checked expression that could not be made ("int('x')") or cannot stand

@@ -105,7 +105,31 @@ Row shard_row(const Json& shard) {
           labels_of(shard)};
 }
 
-Row stream_row(const Json& stream) {
+std::string shards_of(const Json& watch) {
+  std::vector<std::string> out;
+  if (const Json* shards = watch.find("shards")) {
+    for (const Json& name : shards->items()) {
+      out.emplace_back(name.as_string());
+    }
+  }
+  return join(out, ",");
+}
+
+Row stream_row(const Json& watch) {
+  const Json* age = watch.find("ageSeconds");
+  return {text_of(watch, "user"),
+          text_of(watch, "cluster"),
+          shards_of(watch),
+          age == nullptr ? "" : krm::age_text(age->as_integer()),
+          number(watch.find("sentBytes")),
+          number(watch.find("queueBytes")),
+          text_of(watch, "path"),
+          text_of(watch, "kind"),
+          text_of(watch, "address"),
+          text_of(watch, "loop")};
+}
+
+Row group_row(const Json& stream) {
   std::vector<std::string> shards;
   if (const Json* list = stream.find("shards")) {
     for (const Json& shard : list->items()) {
@@ -135,6 +159,7 @@ struct Kind {
   std::size_t usual;  ///< columns without -o wide
   bool sorted;        ///< by name; else as the proxy lists them
   Row (*row)(const Json& one);
+  const char* cut = nullptr;  ///< member of the document: how many are left out of the list
 };
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> kKinds = {
@@ -147,11 +172,19 @@ const std::vector<Kind>& kinds() {
        shard_row},
       {"streams",
        "/debug/streams",
+       "watches",
+       {"USER", "CLUSTER", "SHARDS", "AGE", "SENT", "QUEUE", "PATH", "KIND", "ADDRESS", "LOOP"},
+       7,
+       false,
+       stream_row,
+       "watchesCut"},
+      {"groups",
+       "/debug/streams",
        "mergedWatches",
        {"USER", "ROUTE", "PATH", "SHARDS", "READERS", "LOG", "SHARE", "STREAMS", "LOOP", "QUERY"},
        6,
        true,
-       stream_row},
+       group_row},
       {"routes",
        "/debug/routes",
        "routes",
@@ -206,6 +239,10 @@ int print_kind(const Kind& kind, const Options& options, const std::string& name
   if (rows.empty()) {
     std::fprintf(stderr, "No %s.\n", kind.name);
     return 0;
+  }
+  if (kind.cut != nullptr && number(document->find(kind.cut)) != "0") {
+    std::fprintf(stderr, "%s more are not shown: those that wait for less, and are younger.\n",
+                 number(document->find(kind.cut)).c_str());
   }
   rows.insert(rows.begin(), kind.columns);
   if (options.output == "table") {
@@ -266,10 +303,11 @@ std::string outcome(const Json& result) {
 
 CommandAbout get_about() {
   Options options;
-  return {"kintsugi get shards|streams|routes [NAME] [options]",
+  return {"kintsugi get shards|streams|groups|routes [NAME] [options]",
           "What a running proxy knows, asked at its admin socket.\n"
           "shards   whether each answers, how many logical clusters it holds, why not\n"
-          "streams  merged watches that are running: whose, of what, how many read them\n"
+          "streams  watches that are running: whose, of what, what they were sent, what waits\n"
+          "groups   merged watches that share streams: whose, of what, how many read them\n"
           "routes   what each form of path leads to",
           kind_names(), without_setters(get_table(options))};
 }

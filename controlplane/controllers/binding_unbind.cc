@@ -97,13 +97,14 @@ void BindingController::remove_objects(const apiserver::ObjectKey& key, Remainin
   auto pass = std::make_shared<Pass>();
   pass->running = remaining.doomed.size();
   for (auto& [object, uid] : remaining.doomed) {
-    remove(object, std::move(uid), [this, pass, key, finished](Expected<Json> result) {
-      pass->good = pass->good && apiserver::is_gone(result);
-      if (--pass->running == 0) {
-        queue_.add(key.pack());  // to see what is held back by finalizers
-        finished(pass->good);
-      }
-    });
+    remove_in_cascade(key.pack(), object, std::move(uid),
+                      [this, pass, key, finished](Expected<Json> result) {
+                        pass->good = pass->good && apiserver::is_gone(result);
+                        if (--pass->running == 0) {
+                          queue_.add(key.pack());  // to see what is held back by finalizers
+                          finished(pass->good);
+                        }
+                      });
   }
 }
 

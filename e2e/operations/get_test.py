@@ -7,6 +7,7 @@ import threading
 import unittest
 
 import kit
+import raw_h2
 
 MAPS = "/api/v1/configmaps"
 
@@ -40,16 +41,52 @@ class Get(unittest.TestCase):
         self.assertEqual((one["name"], one["up"]), ("shard-1", True))
         self.assertIn(one["baseURL"], self.got("get", "shards", "shard-1", "--output", "wide"))
 
-    def test_FP_142_streams_name_those_who_watch(self):
+    def test_FP_142_groups_name_those_who_share_a_merged_watch(self):
         client = self.installation.user_client("watcher-of-all", ["system:kcp:admin"], "/clusters/*")
         kit.Watch(client, MAPS + "?watch=1&timeoutSeconds=60")
 
         def row():
-            found = [line.split() for line in self.got("get", "streams").splitlines() if "watcher-of-all" in line]
+            found = [line.split() for line in self.got("get", "groups").splitlines() if "watcher-of-all" in line]
             return [sorted(found[0][3].split(",")), *found[0][:3]] == [["root", "shard-1", "shard-2"], "watcher-of-all", "/clusters/*",
                                                                        "/clusters/*" + MAPS]
 
         kit.eventually(row, 15)
+
+    def test_FP_142_R32_streams_are_all_live_watches(self):
+        """Merged, forwarded, of the proxy's own kinds; of two users, one of whom does not read."""
+        reader = self.installation.user_client("reads-all", ["system:kcp:admin"], "/clusters/*")
+        unread = raw_h2.Connection(self.installation.user_client("reads-nothing", ["system:kcp:admin"], f"/clusters/{self.cluster}"))
+        self.addCleanup(unread.close)
+        kit.Watch(reader, MAPS + "?watch=1&timeoutSeconds=60")
+        kit.Watch(self.installation.user_client("reads-all", ["system:kcp:admin"], "/clusters/root"),
+                  "/apis/topology.kcp.io/v1alpha1/partitions?watch=1&timeoutSeconds=60")
+        unread.open("GET", MAPS + "?watch=1&labelSelector=unread&timeoutSeconds=60")  # no credit is given for its stream
+        admin = self.installation.client(f"/clusters/{self.cluster}")
+        for i in range(8):
+            admin.must("POST", "/api/v1/namespaces/default/configmaps",
+                       {"metadata": {"name": f"unread-{i}", "labels": {"unread": ""}}, "data": {"v": "v" * 30_000}})
+
+        def rows():
+            told = {(one["user"], one["kind"]): one for one in json.loads(self.got("get", "streams", "-o", "json"))}
+            return all(key in told for key in (("reads-all", "merged"), ("reads-all", "served"))) and \
+                told.get(("reads-nothing", "forwarded"), {}).get("queueBytes", 0) >= 64 << 10 and told
+        told = kit.eventually(rows, 20, "three watches, and what waits for one of them")  # the rest waits at the shard
+        slow, merged, own = (told[key] for key in (("reads-nothing", "forwarded"), ("reads-all", "merged"), ("reads-all", "served")))
+        self.assertEqual((slow["cluster"], slow["shards"], slow["sentBytes"], slow["address"]),
+                         (self.cluster, ["shard-1"], 65_535, "127.0.0.1"))
+        self.assertEqual(slow["path"], f"/clusters/{self.cluster}{MAPS}?watch=1&labelSelector=unread&timeoutSeconds=60")
+        self.assertLess(slow["queueBytes"] + slow["sentBytes"], 8 * 32_000)
+        self.assertTrue(0 <= slow["ageSeconds"] < 60)
+        self.assertEqual((merged["cluster"], merged["path"], sorted(merged["shards"]), merged["queueBytes"]),
+                         ("*", "/clusters/*" + MAPS, ["root", "shard-1", "shard-2"], 0))
+        self.assertGreater(merged["sentBytes"], 8 * 30_000)
+        self.assertEqual((own["cluster"], own["path"], own["shards"], own["queueBytes"]),
+                         ("root", "/clusters/root/apis/topology.kcp.io/v1alpha1/partitions", [], 0))
+        lines = [line.split() for line in self.got("get", "streams").splitlines()]
+        self.assertEqual(lines[0], ["USER", "CLUSTER", "SHARDS", "AGE", "SENT", "QUEUE", "PATH"])
+        first = next(line for line in lines[1:] if line[0] == "reads-nothing")
+        self.assertEqual((first[1], first[2], first[4]), (self.cluster, "shard-1", "65535"))
+        self.assertIs(lines[1], first, "who is farthest behind comes first")
 
     def test_FP_142_explain_has_a_line_for_each_step_and_the_outcome(self):
         out = self.got("explain", "root:got")
@@ -68,7 +105,7 @@ class Get(unittest.TestCase):
         self.assertEqual(ask("get", "shards", "nobody", admin=self.admin), (4, "", 'kintsugi get: no shards named "nobody"\n'))
 
     def test_wrong_use_is_status_2_before_anybody_is_asked(self):
-        for words, text in ((("get",), "say what: one of shards, streams, routes"), (("get", "shrads"), "did you mean shards?"),
+        for words, text in ((("get",), "say what: one of shards, streams, groups, routes"), (("get", "shrads"), "did you mean shards?"),
                             (("get", "shards", "-o", "yml"), '"yml" is not one of table, wide, json, name'),
                             (("explain",), "say one workspace or path of a URL")):
             status, out, fault = ask(*words, admin="/nobody/there")

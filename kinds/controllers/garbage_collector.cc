@@ -453,12 +453,18 @@ void GarbageCollector::collect(const apiserver::ObjectKey& key, Json object, Fin
 void GarbageCollector::delete_item(const apiserver::ObjectKey& key, Json object, bool foreground,
                                    Finished finished) {
   const std::string uid = apiserver::uid_of(object);
-  auto delete_now = [this, key, uid, finished](bool good) {
+  auto delete_now = [this, key, uid, finished, owners = references_of(object)](bool good) {
     if (!good) {
       finished(false);
       return;
     }
-    remove(key, uid, [finished](Expected<Json> result) { finished(apiserver::is_gone(result)); });
+    remove_in_cascade(
+        key.pack(), key, uid,
+        [finished](Expected<Json> result) { finished(apiserver::is_gone(result)); },
+        [this, key, owners] {  // whoever has got another owner meanwhile is judged again
+          const std::optional<Json> now = get(key);
+          return !now || references_of(*now) == owners;
+        });
   };
   if (!foreground || apiserver::has_finalizer(object, krm::kForegroundFinalizer)) {
     delete_now(true);

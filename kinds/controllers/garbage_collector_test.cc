@@ -1,5 +1,9 @@
 #include "kinds/controllers/garbage_collector.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "apiserver/testing/controller_server.h"
 #include "kinds/replicas.h"
 
@@ -56,6 +60,41 @@ TEST_F(Collector, WhenTheOwnerIsDeleted_DependentsGo_AM342) {
   EXPECT_EQ(server_.find(config_map("dep")), nullptr);
   EXPECT_NE(server_.find(config_map("free")), nullptr);
   EXPECT_EQ(controller_->tracked(), 0U);
+}
+
+TEST_F(Collector, SE100_ManyDependentsTakeNobodysTurnAndAreJudgedAgain) {
+  constexpr int kMany = 500;
+  const auto dependent = [](int i) {
+    return config_map(("dep-" + std::to_string(100 + i)).c_str());
+  };
+  const auto elsewhere = [](const char* name) { return config_map(name, "t1", "other"); };
+  controller_->add_cluster("other");
+  const std::string mine = server_.put(config_map("own"));
+  const std::string theirs = server_.put(elsewhere("own"));
+  for (int i = 0; i < kMany; ++i) {
+    put_owned(dependent(i), {reference("own", mine)});
+  }
+  put_owned(elsewhere("dep"), {reference("own", theirs)});
+  run();
+  server_.erase(config_map("own"));
+  server_.erase(elsewhere("own"));
+  server_.run_until([&] { return server_.find(elsewhere("dep")) == nullptr; });
+  std::vector<int> left;
+  for (int i = 0; i < kMany; ++i) {
+    if (server_.find(dependent(i)) != nullptr) {
+      left.push_back(i);
+    }
+  }
+  ASSERT_GE(left.size(), 100U) << "more than a burst goes step by step";
+  const apiserver::ObjectKey kept = dependent(left.back());
+  put_owned(kept, {reference("own", mine), reference("alive", server_.put(config_map("alive")))});
+  server_.run_until([&] {
+    return std::all_of(left.begin(), left.end() - 1,
+                       [&](int i) { return server_.find(dependent(i)) == nullptr; });
+  });
+  run();
+  ASSERT_NE(server_.find(kept), nullptr);
+  EXPECT_EQ(owners_of(kept), 1U);
 }
 
 TEST_F(Collector, WhenAChainHangsOnTheOwner_AllOfItGoes_AM342) {

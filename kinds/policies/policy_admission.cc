@@ -244,6 +244,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   }
 
   void run(const Invocation& invocation) {
+    steps_ = cel::kPolicySteps;
     const Form& form =
         review_.has_one_form ? forms_.begin()->second : forms_[form_key(invocation.resource)];
     const PolicyBinding& binding = *invocation.binding;
@@ -268,6 +269,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     input.condition_request = &condition_document;
     input.namespace_object = namespace_document_ ? &*namespace_document_ : nullptr;
     input.authorizer = access_.get();
+    input.steps = &steps_;
     input.request_resource.group = request_.resource.group;
     input.request_resource.resource = request_.resource.name;
     input.request_resource.subresource = request_.subresource;
@@ -346,6 +348,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   std::vector<Invocation> invocations_;
   std::vector<Denial> configuration_, denials_;
   std::optional<Json> namespace_document_;
+  std::uint64_t steps_ = 0;  // that the invocation which runs may do
   int rounds_ = 0;
 };
 

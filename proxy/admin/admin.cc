@@ -1,6 +1,8 @@
 #include "proxy/admin/admin.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "krm/json.h"
 #include "krm/request_info.h"
@@ -175,7 +177,43 @@ Json fairness_json(const TopologyReport& report) {
   return out;
 }
 
-/// Groups of merged watches: who shares what (AGG-901).
+/// Every watch that runs, or the first of them: by what waits for the client, then by age.
+void add_watches(Json& out, const std::vector<LoopReport>& loops) {
+  std::vector<std::pair<const serving::WatchRow*, const LoopReport*>> rows;
+  std::size_t open = 0;
+  for (const LoopReport& loop : loops) {
+    open += loop.open_watches;
+    for (const serving::WatchRow& watch : loop.watches) {
+      rows.emplace_back(&watch, &loop);
+    }
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& one, const auto& other) {
+    return one.first->queue != other.first->queue ? one.first->queue > other.first->queue
+                                                  : one.first->age > other.first->age;
+  });
+  Json list = Json::array();
+  for (const auto& [watch, loop] : rows) {
+    Json shards = Json::array();
+    for (const std::string& shard : watch->shards) {
+      shards.push_back(shard);
+    }
+    list.push_back(Json::object({{"kind", std::string(watch->kind)},
+                                 {"user", watch->user},
+                                 {"address", watch->address},
+                                 {"cluster", watch->cluster},
+                                 {"path", watch->path},
+                                 {"shards", std::move(shards)},
+                                 {"ageSeconds", watch->age},
+                                 {"sentBytes", watch->sent},
+                                 {"queueBytes", static_cast<std::int64_t>(watch->queue)},
+                                 {"loop", loop->name}}));
+  }
+  out["watchesOpen"] = static_cast<std::int64_t>(open);
+  out["watchesCut"] = static_cast<std::int64_t>(open - rows.size());
+  out["watches"] = std::move(list);
+}
+
+/// Besides the groups of merged watches: who shares what (AGG-901).
 Json streams_json(const std::vector<LoopReport>& loops) {
   Json list = Json::array();
   for (const LoopReport& loop : loops) {
@@ -205,7 +243,10 @@ Json streams_json(const std::vector<LoopReport>& loops) {
            {"shards", std::move(shards)}}));
     }
   }
-  return Json::object({{"mergedWatches", std::move(list)}});
+  Json out = Json::object({});
+  add_watches(out, loops);
+  out["mergedWatches"] = std::move(list);
+  return out;
 }
 
 /// Waits for the reports of all loops.
@@ -282,8 +323,9 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
         "/debug/fairness /debug/config /explain?path= /livez /readyz\n");
   }
   auto waiting = std::make_unique<WaitForLoops>();
-  params_.collect([this, metrics, streams, &stream,
-                   alive = waiting->alive()](const std::vector<LoopReport>& loops) {
+  const ReportPart part = streams ? ReportPart::kWatches : ReportPart::kFigures;
+  params_.collect(part, [this, metrics, streams, &stream,
+                         alive = waiting->alive()](const std::vector<LoopReport>& loops) {
     if (!*alive) {
       return;
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "proxy/reviews/shard_reviews.h"
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
+#include "serving/watch_list.h"
 #include "topology/feed.h"
 #include "topology/objects.h"
 
@@ -52,7 +54,13 @@ struct LoopReport {
     net::UpstreamStats watch, read, write;
   };
   std::vector<Upstream> upstreams;
+  /// Of ReportPart::kWatches only: the first ones of those that are open.
+  std::vector<serving::WatchRow> watches;
+  std::size_t open_watches = 0;
 };
+
+/// What is asked of a loop besides its figures.
+enum class ReportPart : std::uint8_t { kFigures, kWatches };
 
 /// What became of the reloads that a followed file caused.
 struct ReloadCount {
@@ -88,13 +96,13 @@ struct AdminParams {
   net::Loop& loop;  ///< the control loop
   topology::Feed& feed;
   /// Asks every data loop; `done` runs on the control loop.
-  std::function<void(std::function<void(std::vector<LoopReport>)> done)> collect;
+  std::function<void(ReportPart part, std::function<void(std::vector<LoopReport>)> done)> collect;
   std::function<TopologyReport()> topology;
   ExplainSources explain;
   std::string config_text;  ///< effective configuration without secrets
 };
 
-/// /metrics, /debug/{shards,routes,loops,config} and /explain?path= (R-32).
+/// /metrics, /debug/{shards,routes,streams,loops,config} and /explain?path= (R-32).
 /// Served on the admin listener only. Threads: the control loop's.
 class AdminHandler final : public http::Handler {
  public:

@@ -81,10 +81,12 @@ class Forward final : public http::RequestHandler,
         down_(stream),
         client_(client.handle()),
         source_(&client),
-        tally_(shared.stats.times, shared.stats.servers[client.name()], head.method,
-               kind_of(head, is_watch), shared.loop.now()),
+        server_(*shared.stats.servers.try_emplace(client.name()).first),
+        tally_(shared.stats.times, server_.second, head.method, kind_of(head, is_watch),
+               shared.loop.now()),
         up_side_(*this) {
     const std::string_view method = head.method;
+    asks_watch_ = is_watch;
     watch_ = method == "GET" && is_watch;
     idempotent_ = method == "GET" || method == "HEAD" || method == "OPTIONS";
     upgrade_ = !head.protocol.empty();
@@ -375,6 +377,10 @@ class Forward final : public http::RequestHandler,
     answered_ = end && head.status != 101;
     response_ended_ = end;
     tally_.answered(head.status);
+    if (asks_watch_) {
+      target_ = std::string_view(pending_->head.target)
+                    .substr(pending_->prefix.size(), serving::WatchList::kMostPath);
+    }
     if (watch_ && head.status == 200 && !end) {
       tail_ = std::make_unique<WatchTail>(WatchTail::form_of(head.headers),
                                           WatchTail::allows_bookmarks(pending_->head.target));
@@ -428,6 +434,14 @@ class Forward final : public http::RequestHandler,
   [[nodiscard]] std::size_t backlog() const noexcept override { return down_.unsent_bytes(); }
   [[nodiscard]] std::string payer() const override { return serving::payer_of(down_.peer()).name; }
   [[nodiscard]] serving::Level level() const override { return serving::level_of(down_.peer()); }
+  [[nodiscard]] bool is_watch() const noexcept override { return asks_watch_; }
+  void describe(serving::WatchRow& row) const override {
+    row.kind = "forwarded";
+    serving::name_client(row, down_.peer());
+    serving::name_target(row, target_);
+    row.shards.push_back(server_.first);
+    row.sent = tally_.down() - std::min<std::uint64_t>(tally_.down(), down_.unsent_bytes());
+  }
   void end_at_once() noexcept override {
     response_ended_ = answered_ = true;
     if (up_ != nullptr) {
@@ -539,13 +553,16 @@ class Forward final : public http::RequestHandler,
   http::ResponseStream& down_;
   shards::ShardClient::Handle client_;
   const void* source_;  // where a watch comes from
+  TallyByServer::value_type& server_;
   RequestTally tally_;
   UpSide up_side_;
   http::RequestStream* up_ = nullptr;
   std::unique_ptr<Pending> pending_;  // until the response head
   std::unique_ptr<WatchTail> tail_;   // of a running watch
+  std::string target_;                // of the same, as far as it is shown
   std::size_t down_credit_ = 0;       // request bytes that the client has not got credit for yet
   std::size_t up_credit_ = 0;         // response bytes that the shard has not got credit for yet
+  bool asks_watch_ = false;           // by GET or by a WebSocket
   bool watch_ = false, idempotent_ = false, upgrade_ = false, web_socket_ = false;
   bool answered_ = false;  // nothing of the request is of use any more
   bool response_ended_ = false;
@@ -553,15 +570,6 @@ class Forward final : public http::RequestHandler,
 };
 
 }  // namespace
-
-serving::FairSeats& ForwardLoop::seats_of(const std::string& shard) {
-  std::unique_ptr<serving::FairSeats>& seats = seats_[shard];
-  if (seats == nullptr) {
-    seats = std::make_unique<serving::FairSeats>(loop, process_limits->seats(), process_limits,
-                                                 &all_seats_);
-  }
-  return *seats;
-}
 
 std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead&& head,
                                               http::ResponseStream& stream,

@@ -17,6 +17,7 @@
 #include "serving/process_limits.h"
 #include "serving/refusals.h"
 #include "serving/watch_drain.h"
+#include "serving/watch_list.h"
 #include "shards/shard_client.h"
 
 namespace kintsugi::proxy {
@@ -66,6 +67,8 @@ struct ForwardLoop {
     unproven.end_unproven(watches);
     unproven_tunnels.end_unproven(tunnels);
   }
+  /// Of the running ones those that are watches, merged ones too.
+  void list_watches(serving::WatchList& into) const;
   net::Loop& loop;
   ForwardLimits limits;
   ForwardStats stats;

@@ -80,7 +80,12 @@ class RequestTally {
   RequestTally(RequestTimes& times, ServerTally& server, std::string_view method, Kind kind,
                TimePoint now) noexcept;
   void up(std::size_t count) noexcept { server_.up += count; }
-  void down(std::size_t count) noexcept { server_.down += count; }
+  void down(std::size_t count) noexcept {
+    server_.down += count;
+    down_ += count;
+  }
+  /// All of down().
+  [[nodiscard]] std::uint64_t down() const noexcept { return down_; }
   /// The first one counts.
   void answered(int code);
   void sent_again(ForwardFault why) noexcept { ++server_.retries[static_cast<std::size_t>(why)]; }
@@ -94,6 +99,7 @@ class RequestTally {
   ServerTally& server_;
   std::string_view method_, verb_;  // of tables
   TimePoint begun_;
+  std::uint64_t down_ = 0;
   int code_ = 0;
   Kind kind_;
 };

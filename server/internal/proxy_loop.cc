@@ -4,6 +4,7 @@
 #include "apiserver/body_bounds.h"
 #include "apiserver/continue_keys.h"
 #include "apiserver/memory_bounds.h"
+#include "apiserver/open_watches.h"
 #include "base/strings.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
@@ -536,8 +537,8 @@ void ProxyLoop::ask_groups(const std::string& cluster, proxy::GroupOwners::Done 
   });
 }
 
-void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
-  loop_.post([this, done = std::move(done)] {
+void ProxyLoop::report(proxy::ReportPart part, std::function<void(proxy::LoopReport)> done) {
+  loop_.post([this, part, done = std::move(done)] {
     proxy::LoopReport report;
     report.name = loop_.name();
     report.loop = loop_.stats();
@@ -567,6 +568,13 @@ void ProxyLoop::report(std::function<void(proxy::LoopReport)> done) {
         report.memory[i] = shared_.memory->used(static_cast<MemoryAccount>(i));
       }
       report.memory_budget = shared_.memory->limit();
+    }
+    if (part == proxy::ReportPart::kWatches) {
+      serving::WatchList watches;
+      handler_->list_watches(watches);
+      apiserver::list_watches(*local_, watches);
+      report.watches = watches.rows(loop_.now());
+      report.open_watches = watches.open();
     }
     pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
       if (const net::Upstream* upstream = client.upstream()) {

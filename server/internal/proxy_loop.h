@@ -152,7 +152,7 @@ class ProxyLoop {
   /// this loop, once.
   void ask_groups(const std::string& cluster, proxy::GroupOwners::Done done);
   /// Any thread; `done` runs on this loop.
-  void report(std::function<void(proxy::LoopReport)> done);
+  void report(proxy::ReportPart part, std::function<void(proxy::LoopReport)> done);
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
 
  private:

@@ -69,11 +69,11 @@ void ClientFeed::deliver(WatchParts& parts, WatchPart& part, GroupLog::Index ind
   const std::string_view columns =
       event.substr(std::min<std::size_t>(entry.columns_at, event.size()), entry.columns_size);
   if (columns_needed(columns)) {
-    down_.send_data(with_columns(event, group_.columns()), false);
+    put(with_columns(event, group_.columns()));
   } else if (columns_sent_ && !columns.empty()) {
-    down_.send_data(without_columns(event, columns), false);
+    put(without_columns(event, columns));
   } else {
-    down_.send_data(entry.bytes, false);
+    put(entry.bytes);
   }
   columns_sent_ = true;
   if (doomed || !parts.all_read_log()) {
@@ -97,7 +97,7 @@ void ClientFeed::add_bookmark(const WatchParts& parts, bool initial_end) {
   const bool first_of_table = group_.kind().is_table() && !columns_sent_;
   if (!initial_end && !first_of_table && !is_behind() && parts.is_level()) {
     flush();  // one for all who have everything
-    down_.send_data(group_.bookmark(), false);
+    put(group_.bookmark());
     return;
   }
   own_ += group_.coding().bookmark(group_.kind(), group_.codec().format(parts.components()),
@@ -107,7 +107,7 @@ void ClientFeed::add_bookmark(const WatchParts& parts, bool initial_end) {
 
 void ClientFeed::flush() {
   if (!own_.empty()) {
-    down_.send_data(own_, false);
+    put(own_);
     give_back(own_);
   }
 }
@@ -117,6 +117,17 @@ std::string ClientFeed::take_rest() { return std::exchange(own_, {}); }
 GroupReader::Queued ClientFeed::queued() const noexcept {
   const GroupLog& log = group_.log();
   return {log.bytes_from(std::max(next_, log.begin())), down_.unsent_bytes() + own_.size()};
+}
+
+void ClientFeed::describe(serving::WatchRow& row) const {
+  row.kind = "merged";
+  serving::name_client(row, down_.peer());
+  serving::name_target(row, group_.route().path);
+  row.cluster.assign(1, '*');
+  for (const Member& member : group_.members()) {
+    row.shards.push_back(member.name);
+  }
+  row.sent = sent_ - std::min<std::uint64_t>(sent_, down_.unsent_bytes());
 }
 
 void ClientFeed::approach() const noexcept { fetch_ahead(&down_, 2); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "aggregation/asking/asking.h"
 #include "aggregation/bytes/watch_text.h"
@@ -11,6 +12,7 @@
 #include "aggregation/watch/internal/watch_parts.h"
 #include "aggregation/watch/watch_group.h"
 #include "http/handler.h"
+#include "serving/watch_list.h"
 
 namespace kintsugi::aggregation {
 
@@ -50,11 +52,16 @@ class ClientFeed {
   void add_bookmark(const WatchParts& parts, bool initial_end);
   void flush();
   /// The end of the stream, with what was not flushed. @param text  of take_rest()
-  void end(std::string_view text) { down_.send_data(text, true); }
+  void end(std::string_view text) {
+    sent_ += text.size();
+    down_.send_data(text, true);
+  }
   [[nodiscard]] std::string take_rest();  /// @}
 
   /// Bytes that the client has still to be given.
   [[nodiscard]] GroupReader::Queued queued() const noexcept;
+  /// Fills everything but age and queue.
+  void describe(serving::WatchRow& row) const;
   /// It takes more.
   [[nodiscard]] bool has_room() const noexcept {
     return down_.unsent_bytes() < asking_.params.private_high;
@@ -63,6 +70,11 @@ class ClientFeed {
   void approach() const noexcept;
 
  private:
+  template <class Bytes>
+  void put(Bytes&& bytes) noexcept {
+    sent_ += bytes.size();
+    down_.send_data(std::forward<Bytes>(bytes), false);
+  }
   void deliver(WatchParts& parts, WatchPart& part, GroupLog::Index index, bool doomed);
   /// The first event of a Table stream has the columns, whoever was sent them first.
   [[nodiscard]] bool columns_needed(std::string_view columns) const noexcept {
@@ -74,6 +86,7 @@ class ClientFeed {
   WatchGroup& group_;
   Asking& asking_;
   GroupLog::Index next_ = 0;
+  std::uint64_t sent_ = 0;  // passed on to the connection
   bool columns_sent_ = false;
   bool caught_up_ = false;  // it has been at the end of the log
   std::string own_;         // no memory when empty

@@ -388,8 +388,8 @@ void LogicalClusterController::empty(const std::string& cluster, Json object, Fi
           const apiserver::ObjectKey key{cluster, def->group, def->plural,
                                          std::string(item.text({"metadata", "namespace"})),
                                          std::string(item.text({"metadata", "name"}))};
-          apiserver::ControllerBase::remove(key, apiserver::uid_of(item),
-                                            [answered](Expected<Json>) { answered(); });
+          remove_in_cascade(cluster, key, apiserver::uid_of(item),
+                            [answered](const Expected<Json>&) { answered(); });
         }
         return true;
       });

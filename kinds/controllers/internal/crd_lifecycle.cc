@@ -349,12 +349,13 @@ void CrdLifecycle::clean_up(const apiserver::ObjectKey& key, Json crd, Finished 
   auto pass = std::make_shared<Pass>();
   pass->running = doomed.size();
   for (auto& [instance, uid] : doomed) {
-    remove(instance, std::move(uid), [pass, finished](Expected<Json> result) {
-      pass->good = pass->good && apiserver::is_gone(result);
-      if (--pass->running == 0) {
-        finished(pass->good);
-      }
-    });
+    remove_in_cascade(key.pack(), instance, std::move(uid),
+                      [pass, finished](Expected<Json> result) {
+                        pass->good = pass->good && apiserver::is_gone(result);
+                        if (--pass->running == 0) {
+                          finished(pass->good);
+                        }
+                      });
   }
 }
 

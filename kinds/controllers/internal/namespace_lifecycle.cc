@@ -129,15 +129,16 @@ void NamespaceLifecycle::delete_content(const std::shared_ptr<Pass>& pass) {
   }
   pass->running += doomed.size();
   for (auto& [key, uid] : doomed) {
-    remove(key, std::move(uid), [this, pass, key = key](Expected<Json> result) {
-      if (!apiserver::is_gone(result)) {
-        pass->failures.push_back(key.resource + "/" + key.name + ": " +
-                                 std::string(result.error().message()));
-      }
-      if (--pass->running == 0) {
-        settle(pass);
-      }
-    });
+    remove_in_cascade(pass->key.pack(), key, std::move(uid),
+                      [this, pass, key = key](Expected<Json> result) {
+                        if (!apiserver::is_gone(result)) {
+                          pass->failures.push_back(key.resource + "/" + key.name + ": " +
+                                                   std::string(result.error().message()));
+                        }
+                        if (--pass->running == 0) {
+                          settle(pass);
+                        }
+                      });
   }
   if (--pass->running == 0) {
     settle(pass);

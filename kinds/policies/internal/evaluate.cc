@@ -29,8 +29,8 @@ std::string trimmed(std::string_view text) {
 class Run {
  public:
   Run(const cel::AdmissionEnvironment& environment, const cel::AdmissionInput& input,
-      std::uint64_t budget)
-      : evaluation_(environment, input), budget_(budget) {}
+      std::uint64_t budget, std::uint64_t* steps)
+      : evaluation_(environment, input), budget_(budget), steps_(steps) {}
 
   /// An error says which expression failed. nullopt: the budget is used up.
   std::optional<AdmissionResult> evaluate(const PolicyExpression& expression) {
@@ -39,8 +39,13 @@ class Run {
       out.text = "compilation error: " + expression.fault;
       return out;
     }
-    out = evaluation_.evaluate(*expression.program);
-    if (out.cost > budget_) {
+    if (steps_ == nullptr) {
+      out = evaluation_.evaluate(*expression.program);
+    } else {
+      out = evaluation_.evaluate(*expression.program, *steps_);
+      *steps_ -= std::min(*steps_, out.steps);
+    }
+    if (out.cost > budget_ || (steps_ != nullptr && *steps_ == 0)) {
       budget_ = 0;
       return std::nullopt;
     }
@@ -56,6 +61,7 @@ class Run {
  private:
   cel::AdmissionEvaluation evaluation_;
   std::uint64_t budget_;
+  std::uint64_t* steps_;  ///< of the request; null: not counted
 };
 
 }  // namespace
@@ -75,11 +81,11 @@ cel::AdmissionInput admission_input(const PolicyInput& input, const krm::Json* r
 
 MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
                                  const std::vector<PolicyExpression>& conditions,
-                                 const cel::AdmissionInput& input) {
+                                 const cel::AdmissionInput& input, std::uint64_t* steps) {
   if (conditions.empty()) {
     return {true, ""};
   }
-  Run run(environment, input, cel::kMatchLimit);
+  Run run(environment, input, cel::kMatchLimit, steps);
   std::vector<std::string> errors;
   bool refused = false;
   for (const PolicyExpression& condition : conditions) {
@@ -133,8 +139,9 @@ class Validator {
   }
 
   bool matches() {
-    MatchOutcome outcome = evaluate_conditions(policy_.environment, policy_.conditions,
-                                               values(input_.condition_request, nullptr, true));
+    MatchOutcome outcome =
+        evaluate_conditions(policy_.environment, policy_.conditions,
+                            values(input_.condition_request, nullptr, true), input_.steps);
     if (!outcome.fault.empty()) {
       failed(0, std::move(outcome.fault));
     }
@@ -143,7 +150,7 @@ class Validator {
 
   bool validate() {
     Run run(policy_.environment, values(input_.request, input_.namespace_object, true),
-            cel::kObjectLimit);
+            cel::kObjectLimit, input_.steps);
     std::vector<AdmissionResult> results;
     bool fine = true;
     for (const PolicyValidation& validation : policy_.validations) {
@@ -181,7 +188,8 @@ class Validator {
 
   /// What message expressions give, "" where there is nothing to be used. False: out of budget.
   bool make_messages(std::uint64_t budget, std::vector<std::string>& messages) {
-    Run run(policy_.environment, values(input_.request, input_.namespace_object, false), budget);
+    Run run(policy_.environment, values(input_.request, input_.namespace_object, false), budget,
+            input_.steps);
     for (const PolicyValidation& validation : policy_.validations) {
       messages.emplace_back();
       if (!validation.message_expression) {
@@ -204,7 +212,7 @@ class Validator {
       return;
     }
     Run run(policy_.environment, values(input_.request, input_.namespace_object, false),
-            cel::kObjectLimit);
+            cel::kObjectLimit, input_.steps);
     for (const PolicyAnnotation& annotation : policy_.annotations) {
       std::optional<AdmissionResult> result = run.evaluate(annotation.value);
       if (!result) {

@@ -19,6 +19,8 @@ struct PolicyInput {
   const krm::Json* params = nullptr;
   cel::AccessOracle* authorizer = nullptr;
   cel::AccessQuestion request_resource;
+  /// What may be done for this and other parameters, less by what was. Null: is not counted.
+  std::uint64_t* steps = nullptr;
 };
 
 /// Whether all match conditions hold.
@@ -29,7 +31,8 @@ struct MatchOutcome {
 /// Cost: bounded by cel::kMatchLimit.
 [[nodiscard]] MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
                                                const std::vector<PolicyExpression>& conditions,
-                                               const cel::AdmissionInput& input);
+                                               const cel::AdmissionInput& input,
+                                               std::uint64_t* steps = nullptr);
 /// What a policy with one parameter sees.
 [[nodiscard]] cel::AdmissionInput admission_input(const PolicyInput& input,
                                                   const krm::Json* request,
