@@ -61,6 +61,8 @@ struct ShardServerParams {
   store::Sums quotas = store::no_limits();
   /// Whoever may write an APIBinding may accept claims for verbs that he does not hold (KK-166).
   bool claims_escalation = false;
+  /// A CustomResourceDefinition of what is bound is refused (KK-226), not stored to wait.
+  bool refuses_overlaps = false;
   /// Where webhooks of tenants may be (net/outgoing.h); null: the defaults.
   std::shared_ptr<const net::OutgoingPolicy> outgoing;
   /// Strangers hear the same of a logical cluster that exists and of none (SE-160); else what kcp

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "http/forwarding_client.h"
 #include "http/internal/h1_engine.h"
 #include "http/session.h"
 #include "http/wire.h"
@@ -14,7 +15,8 @@ constexpr int kMaxHints = 16;  ///< 1xx heads before the final one (SE-135)
 
 class H1Client final : public H1SessionOf<ClientSession, RequestStream> {
  public:
-  H1Client(SessionHost& host, const SessionLimits& limits) : H1SessionOf(true, host, limits) {}
+  H1Client(SessionHost& host, const SessionLimits& limits, ForwardingProxy proxy = {})
+      : H1SessionOf(true, host, limits), proxy_(std::move(proxy)) {}
   ~H1Client() override { close_all(Errc::kClosed); }
 
   [[nodiscard]] Expected<RequestStream*> open(const RequestHead& head,
@@ -52,10 +54,30 @@ class H1Client final : public H1SessionOf<ClientSession, RequestStream> {
   }
 
  private:
+  void append_target(const RequestHead& head);
+
+  const ForwardingProxy proxy_;  // without authority: none
   bool head_request_ = false;
   bool upgrade_ = false;
   int hints_ = 0;  // 1xx heads of this exchange so far
 };
+
+/// The request line, Host, and who we are to a proxy.
+void H1Client::append_target(const RequestHead& head) {
+  const bool forwarded = !proxy_.authority.empty();
+  text_.append(head.method).append(" ");
+  if (forwarded) {
+    text_.append("http://").append(proxy_.authority);
+  }
+  if (!forwarded || head.target != "*") {
+    text_.append(head.target);
+  }
+  text_.append(" HTTP/1.1\r\nhost: ");
+  text_.append(forwarded ? proxy_.authority : head.authority).append("\r\n");
+  if (!proxy_.authorization.empty()) {
+    text_.append("proxy-authorization: ").append(proxy_.authorization.view()).append("\r\n");
+  }
+}
 
 Expected<RequestStream*> H1Client::open(const RequestHead& head,
                                         ResponseHandler& handler) noexcept {
@@ -73,8 +95,7 @@ Expected<RequestStream*> H1Client::open(const RequestHead& head,
   head_request_ = head.method == "HEAD";
   upgrade_ = !head.protocol.empty();
   input_ = Input::kHead;
-  text_.append(head.method).append(" ").append(head.target).append(" HTTP/1.1\r\nhost: ");
-  text_.append(head.authority).append("\r\n");
+  append_target(head);
   append_fields(head.headers, false);
   const auto length = parse_decimal<std::uint64_t>(head.headers.get("content-length"));
   if (upgrade_) {
@@ -150,6 +171,12 @@ H1Result<void> H1Client::on_head_text(std::string_view text) noexcept {
 
 std::unique_ptr<ClientSession> make_h1_client(SessionHost& host, const SessionLimits& limits) {
   return std::make_unique<H1Client>(host, limits);
+}
+
+std::unique_ptr<ClientSession> make_forwarding_client(SessionHost& host,
+                                                      const SessionLimits& limits,
+                                                      ForwardingProxy proxy) {
+  return std::make_unique<H1Client>(host, limits, std::move(proxy));
 }
 
 }  // namespace kintsugi::http

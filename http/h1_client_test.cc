@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "http/forwarding_client.h"
 #include "http/testing/support.h"
 
 namespace kintsugi::http {
@@ -40,6 +41,21 @@ TEST(H1Client, WhenRequestIsSent_HopByHopFieldsStayBehind) {
                          {"host", "evil"}});
   EXPECT_EQ(text.ask(head),
             "GET /x?y HTTP/1.1\r\nhost: shard.example:6443\r\nx-remote-user: kim\r\n\r\n");
+}
+
+TEST(H1Client, WhenAProxyForwards_FP166_TheServerIsNamedInFull) {
+  TextClient text;
+  text.client = make_forwarding_client(
+      text.host, {}, {"plain.example:8080", Secret(std::string("Basic bWU6c2VjcmV0"))});
+  RequestHead head = make_head("GET", "/x?y");
+  head.headers = fields({{"proxy-authorization", "evil"}, {"a", "b"}});
+  EXPECT_EQ(text.ask(head),
+            "GET http://plain.example:8080/x?y HTTP/1.1\r\nhost: plain.example:8080\r\n"
+            "proxy-authorization: Basic bWU6c2VjcmV0\r\na: b\r\n\r\n");
+  ASSERT_TRUE(text.hear("HTTP/1.1 204 No Content\r\n\r\n"));
+  text.client = make_forwarding_client(text.host, {}, {"[::1]", {}});
+  EXPECT_EQ(text.ask(make_head("OPTIONS", "*")),
+            "OPTIONS http://[::1] HTTP/1.1\r\nhost: [::1]\r\n\r\n");
 }
 
 TEST(H1Client, WhenRequestLineHoldsBlanks_OpenFails) {

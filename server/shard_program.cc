@@ -91,6 +91,7 @@ class ShardProgram {
     params.limits = options_.limits;
     params.quotas = options_.quotas;
     params.claims_escalation = options_.claims_escalation;
+    params.refuses_overlaps = options_.refuses_overlaps;
     params.hides_existence = options_.tenants.hides_existence() && !options_.as_kcp;
     params.as_kcp = options_.as_kcp;
     params.memory = std::make_shared<MemoryBudget>(

@@ -41,6 +41,7 @@ struct ShardOptions {
   store::Sums quotas = store::no_limits();  ///< ShardServerParams::quotas
   std::size_t memory_budget = 0;   ///< [bytes] 0: three quarters of what the process may use
   bool claims_escalation = false;  ///< ShardServerParams::claims_escalation
+  bool refuses_overlaps = false;   ///< ShardServerParams::refuses_overlaps
   std::string audit_log;           ///< "": none
   std::string audit_webhook;       ///< kubeconfig of who gets its events; "": none
   ShardRevocations revocations;

@@ -10,6 +10,7 @@
 #include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
+#include "controlplane/admission/definition_admission.h"
 #include "krm/names.h"
 #include "server/files.h"
 #include "server/layout.h"
@@ -35,7 +36,7 @@ struct Options {
                 watch_starts = kRequests.watch_starts;
   std::uint32_t memory_budget = 0;  // [MiB]
   LimitOptions limits;
-  std::vector<std::string> labels;
+  std::vector<std::string> labels, plugins;
   server::TenantOptions tenants;
   server::Confinement confinement;
   bool as_kcp = false;
@@ -82,6 +83,10 @@ FlagTable flag_table(Options& options) {
            {{"binding-claims-escalation", "refuse|allow", "refuse",
              "whether one may accept permission claims for verbs that one does not hold oneself",
              into(options.claims_escalation)},
+            {"enable-admission-plugins", "NAME,…", "",
+             "more of kcp's admission plugins: apis.kcp.io/CRDNoOverlappingGVR refuses "
+             "CustomResourceDefinitions of what an APIBinding has bound",
+             into(options.plugins)},
             {"audit-log", "FILE", "",
              "appends a line of JSON for every request; SIGHUP opens the file again",
              into(options.audit_log)},
@@ -125,6 +130,12 @@ Expected<void> check_options(const Options& options) {
     return fail(Errc::kConfig, "--binding-claims-escalation: must be refuse or allow, not \"" +
                                    options.claims_escalation + "\"");
   }
+  for (const std::string& plugin : options.plugins) {
+    if (plugin != controlplane::kNoOverlappingDefinitions) {
+      return fail(Errc::kConfig, "--enable-admission-plugins: \"" + plugin + "\" is not " +
+                                     std::string(controlplane::kNoOverlappingDefinitions));
+    }
+  }
   return check_tenant_options(options.tenants);
 }
 
@@ -161,6 +172,7 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   }
   options.quotas = typed.limits.workspace()->sums;  // make() has understood them
   options.claims_escalation = typed.claims_escalation == "allow";
+  options.refuses_overlaps = !typed.plugins.empty();
   options.audit_log = typed.audit_log;
   if (!typed.audit_webhook.empty()) {
     options.audit_webhook = server::absolute_path(typed.audit_webhook);

@@ -407,6 +407,7 @@ void approve_binding(auth::Authorizer* authorizer, const apiserver::WriteContext
     const bool changed = old == nullptr || !same_spec(*binding, *old);
     std::string fault = changed ? spec_fault(*binding) : "";
     fault = fault.empty() ? version_annotation_fault(*binding, old) : fault;
+    fault = fault.empty() ? status_annotation_fault(*binding, old) : fault;
     if (!fault.empty()) {
       done(fail(refused(name, fault)));
       return;

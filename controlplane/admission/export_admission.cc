@@ -9,6 +9,7 @@
 
 #include "controlplane/admission/privileges.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/kinds/kept_claims.h"
 #include "krm/annotations.h"
 #include "krm/go_text.h"
 #include "krm/status.h"
@@ -82,6 +83,13 @@ std::string invalid_text(const std::string& field, std::string_view value, std::
 constexpr std::string_view kKeptClaims[] = {
     krm::kClaimsV1alpha2Annotation,
     krm::kAcceptableClaimsV1alpha2Annotation,
+};
+
+constexpr std::string_view kKeptStatusClaims[] = {
+    kStatusExportClaimsAnnotation,
+    kStatusAppliedClaimsAnnotation,
+    kStatusExportClaimsV1alpha1Annotation,
+    kStatusAppliedClaimsV1alpha1Annotation,
 };
 
 bool names_same(const Json& a, const Json& b) {
@@ -180,6 +188,17 @@ std::string version_annotation_fault(const Json& object, const Json* old) {
   for (const std::string_view key : kKeptClaims) {
     if (fault.empty()) {
       fault = kept_claims_fault(object, old, key);
+    }
+  }
+  return fault;
+}
+
+std::string status_annotation_fault(const Json& object, const Json* old) {
+  std::string fault;
+  for (const std::string_view key : kKeptStatusClaims) {
+    if (fault.empty()) {
+      fault = kept_fault(
+          object, old, key, "permission claims", [](const Json&) { return true; }, "");
     }
   }
   return fault;

@@ -15,6 +15,9 @@ namespace kintsugi::controlplane {
 /// conversion could not use are still there. "" when nothing is, or when `old` has them already.
 [[nodiscard]] std::string version_annotation_fault(const krm::Json& object, const krm::Json* old);
 
+/// The same of what APIBindings keep of their status: it must be readable.
+[[nodiscard]] std::string status_annotation_fault(const krm::Json& object, const krm::Json* old);
+
 /// @error (in done) kForbidden; also for a status, which is the system's: the identity says whose
 /// objects the export's virtual workspace shows.
 void approve_export(const apiserver::WriteContext& context, const krm::Json* object,

@@ -88,5 +88,26 @@ TEST(ExportAdmission, WhenAnnotationsOfTheOtherVersionAreLeft_KK147_TheyAreRefus
             std::string::npos);
 }
 
+TEST(ExportAdmission, WhenWhatIsKeptOfAStatusIsBroken_KK170_ItIsRefusedOnce) {
+  for (const std::string name :
+       {"status-export-permission-claims", "status-applied-permission-claims",
+        "v1alpha1-status-export-permission-claims", "v1alpha1-status-applied-permission-claims"}) {
+    const std::string key = "apis.v1alpha2.kcp.io/" + name;
+    const auto with = [&](const char* value) {
+      Json object = export_with("{}");
+      object.make({"metadata", "annotations", key}) = value;
+      return object;
+    };
+    for (const char* broken : {"", "{", "{}", "[1]"}) {
+      EXPECT_EQ(status_annotation_fault(with(broken), nullptr),
+                "metadata.annotations[" + key + "]: Invalid value: \"" + broken +
+                    "\": failed to decode overhanging permission claims");
+      const Json same = with(broken);
+      EXPECT_EQ(status_annotation_fault(same, &same), "");
+    }
+    EXPECT_EQ(status_annotation_fault(with(R"([{"resource":"any"}])"), nullptr), "");
+  }
+}
+
 }  // namespace
 }  // namespace kintsugi::controlplane

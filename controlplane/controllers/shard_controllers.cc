@@ -3,10 +3,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "controlplane/internal/names.h"
 
 namespace kintsugi::controlplane {
 namespace {
+
+constexpr Duration kMovesPeriod = std::chrono::minutes(10);
 
 kinds::ControllerParams common_params(const ShardServerParams& params, ShardLoop& parts) {
   ClusterIndex& index = parts.index();
@@ -78,10 +81,11 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
                                    return replication_upstream(url, tls);
                                  },
                                  std::move(replication)}),
-      cached_replicator_(parts.loop(),
-                         {store, parts.root(), [tls = params.client_tls](const std::string& url) {
-                            return replication_upstream(url, tls);
-                          }}) {
+      cached_replicator_(parts.loop(), {store, parts.root(),
+                                        [tls = params.client_tls](const std::string& url) {
+                                          return replication_upstream(url, tls);
+                                        }}),
+      moves_timer_(parts.loop()) {
   access_.use([&moves = parts.moves()](const std::string& cluster) {
     const Fence* fence = moves.fence(cluster);
     return fence != nullptr && fence->left;
@@ -98,7 +102,10 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
   }
 }
 
-ShardControllers::~ShardControllers() { registration_.stop(); }
+ShardControllers::~ShardControllers() {
+  moves_timer_.cancel();
+  registration_.stop();
+}
 
 bool ShardControllers::ready() const noexcept {
   return (bootstrap_ == nullptr || bootstrap_->complete()) && registration_.settled();
@@ -136,6 +143,7 @@ void ShardControllers::start() {
   for (const std::string& cluster : parts_.moves().departed()) {
     clusters_.add_cluster(cluster);  // what was not swept yet when it left
   }
+  drop_moves();
   common_.add_cluster(std::string(kLocalAdminCluster));
   if (bootstrap_ != nullptr) {
     bootstrap_->start();
@@ -143,6 +151,11 @@ void ShardControllers::start() {
     parts_.remote_root()->on_upstream([this] { registration_.kick(); });
     registration_.kick();
   }
+}
+
+void ShardControllers::drop_moves() {
+  parts_.move_steps().drop_ended(unix_seconds());
+  moves_timer_.start(kMovesPeriod, [this] { drop_moves(); });
 }
 
 void ShardControllers::on_content(std::string_view cluster, bool deleting) {

@@ -39,6 +39,8 @@ class ShardControllers {
 
  private:
   void on_content(std::string_view cluster, bool deleting);
+  /// Rows of moves that have ended go; again and again.
+  void drop_moves();
 
   ShardLoop& parts_;
   apiserver::ControllerContext context_;
@@ -59,6 +61,7 @@ class ShardControllers {
   CachedReplicator cached_replicator_;
   std::unique_ptr<WorkspaceQuotas> quotas_;  // null: the store keeps no books
   std::unique_ptr<Bootstrap> bootstrap_;
+  net::Timer moves_timer_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know
 };
 

@@ -12,6 +12,7 @@
 #include "apiserver/tenant_rules.h"
 #include "auth/own_roles.h"
 #include "controlplane/admission/binding_admission.h"
+#include "controlplane/admission/definition_admission.h"
 #include "controlplane/admission/logical_cluster_admission.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/catalog/shard_kinds.h"
@@ -226,6 +227,7 @@ void ShardLoop::make_registry() {
       kind = kinds::with_token_subresource(std::move(kind), reviews);
     } else if (kind->plural == "customresourcedefinitions") {
       kind = with_reserved_groups(kind);
+      kind = params_.refuses_overlaps ? with_resource_locks(kind) : kind;
     } else {
       kind = kinds::with_param_check(std::move(kind), authorizer_,
                                      [this]() -> const apiserver::Registry& { return *registry_; });

@@ -53,9 +53,15 @@ Fence read_fence(const Json& row) {
 
 Arrival read_arrival(const Json& row) {
   const Json* at = row.find("at");
-  return {std::string(row.text({"migration"})), std::string(row.text({"from"})),
-          std::string(row.text({"phase"})), at == nullptr ? 0 : at->as_integer(),
-          apiserver::revision_of(row)};
+  const Json* settled = row.find("settled");
+  const Json* revision = row.find("revision");
+  return {std::string(row.text({"migration"})),
+          std::string(row.text({"from"})),
+          std::string(row.text({"phase"})),
+          at == nullptr ? 0 : at->as_integer(),
+          revision == nullptr ? apiserver::revision_of(row)
+                              : static_cast<store::Revision>(revision->as_integer()),
+          settled != nullptr && settled->as_bool()};
 }
 
 void MoveBook::start(apiserver::ApiServer& server,
@@ -102,7 +108,7 @@ void MoveBook::note_arrival(std::string_view cluster, const Json* row, store::Re
     return;
   }
   Arrival arrival = read_arrival(*row);
-  arrival.revision = revision;
+  arrival.revision = arrival.settled ? arrival.revision : revision;
   arrivals_.insert_or_assign(std::string(cluster), std::move(arrival));
 }
 

@@ -22,7 +22,8 @@ inline constexpr std::string_view kMovesCluster = "system:moves";
 /// the cluster is committed: each one expects that it is not.
 inline constexpr std::string_view kFences = "fences.facts";
 /// On the destination: {migration, from, phase: arriving, arrived or abandoned, at [unix s]}. The
-/// revision of a row that says "arrived" is that of the whole cluster's arrival.
+/// revision of a row that says "arrived" is that of the whole cluster's arrival; one that is
+/// settled was written once more, and has it as {revision, settled: true}.
 inline constexpr std::string_view kArrivals = "arrivals.facts";
 /// On the destination: pages of the copy that is not complete, by their numbers.
 inline constexpr std::string_view kIncoming = "incoming.facts";
@@ -37,7 +38,8 @@ struct Fence {
 struct Arrival {
   std::string migration, from, phase;
   std::int64_t at = 0;           ///< [unix s]
-  store::Revision revision = 0;  ///< of the row
+  store::Revision revision = 0;  ///< of the arrival
+  bool settled = false;          ///< whoever drives the move knows of it
 };
 [[nodiscard]] Fence read_fence(const krm::Json& row);
 [[nodiscard]] Arrival read_arrival(const krm::Json& row);

@@ -27,6 +27,7 @@ using krm::Json;
 constexpr std::size_t kPageBytes = 512U << 10U;  // of values, but one row at least
 constexpr std::size_t kMostRows = 100'000;
 constexpr std::size_t kMostRowBytes = 256U << 20U;
+constexpr std::int64_t kEndedRowsLive = 24 * 60 * 60;  // [s]
 /// So far behind what the origin has told anybody the revisions of the destination begin.
 constexpr std::int64_t kRevisionJump = 1'000'000;
 
@@ -170,10 +171,11 @@ void MoveSteps::run(const std::string& cluster, const Json& asked, Done done) {
     void (MoveSteps::*function)(const std::string&, const Json&, Done);
   };
   static constexpr Step kSteps[] = {
-      {"begin", &MoveSteps::begin},     {"fence", &MoveSteps::fence},
-      {"page", &MoveSteps::page},       {"take", &MoveSteps::take},
-      {"arrive", &MoveSteps::arrive},   {"leave", &MoveSteps::leave},
-      {"abandon", &MoveSteps::abandon}, {"release", &MoveSteps::release}};
+      {"begin", &MoveSteps::begin},    {"fence", &MoveSteps::fence},
+      {"page", &MoveSteps::page},      {"take", &MoveSteps::take},
+      {"arrive", &MoveSteps::arrive},  {"leave", &MoveSteps::leave},
+      {"settle", &MoveSteps::settle},  {"abandon", &MoveSteps::abandon},
+      {"release", &MoveSteps::release}};
   if (!can_move(cluster) || asked.text({"migration"}).empty()) {
     done(fail(never("the logical cluster cannot be moved")));
     return;
@@ -430,6 +432,14 @@ void MoveSteps::arrive(const std::string& cluster, const Json& asked, Done done)
 
 void MoveSteps::leave(const std::string& cluster, const Json& asked, Done done) {
   const Row fence = row(kFences, cluster);
+  const std::string key =
+      apiserver::object_key(apiserver::stored_resource(kCoreGroup, kLogicalClusters), cluster, "",
+                            kClusterName)
+          .value_or("");
+  if (!fence.json && !params_.store.get(key)) {
+    done(Json::object());  // long ago
+    return;
+  }
   if (!fence.json || fence.text("migration") != asked.text({"migration"})) {
     done(fail(never("the logical cluster was not to leave")));
     return;
@@ -439,10 +449,6 @@ void MoveSteps::leave(const std::string& cluster, const Json& asked, Done done) 
     return;
   }
   std::vector<store::Op> ops;
-  const std::string key =
-      apiserver::object_key(apiserver::stored_resource(kCoreGroup, kLogicalClusters), cluster, "",
-                            kClusterName)
-          .value_or("");
   if (const auto entry = params_.store.get(key)) {
     ops.push_back(delete_op(*entry, key));
   }
@@ -455,6 +461,63 @@ void MoveSteps::leave(const std::string& cluster, const Json& asked, Done done) 
   log_info("a logical cluster has left",
            {{"cluster", cluster}, {"to", std::string(fence.text("to"))}});
   commit(std::move(ops), Json::object(), std::move(done));
+}
+
+void MoveSteps::settle(const std::string& cluster, const Json& asked, Done done) {
+  const Row row_now = row(kArrivals, cluster);
+  const Arrival arrival = row_now.json ? read_arrival(*row_now.json) : Arrival();
+  if (arrival.migration != asked.text({"migration"}) || arrival.settled) {
+    done(Json::object());  // it was, before the row went or was another move's
+    return;
+  }
+  if (arrival.phase != "arrived") {
+    done(fail(never("the logical cluster has not arrived")));
+    return;
+  }
+  std::vector<store::Op> ops;
+  ops.push_back(put_op(
+      move_key(kArrivals, cluster),
+      row_of(cluster, Json::object({{"migration", arrival.migration},
+                                    {"from", arrival.from},
+                                    {"phase", arrival.phase},
+                                    {"at", arrival.at},
+                                    {"revision", static_cast<std::int64_t>(arrival.revision)},
+                                    {"settled", true}})),
+      row_now.modified));
+  commit(std::move(ops), Json::object(), std::move(done));
+}
+
+void MoveSteps::drop_ended(std::int64_t now) {
+  const auto visit = [this](std::string_view resource, const auto& has_ended) {
+    store::RangeQuery query;
+    query.prefix = apiserver::collection_prefix(resource, kMovesCluster, "");
+    std::vector<store::Op> ops;
+    static_cast<void>(params_.store.range(query, [&](const store::EntryView& entry) {
+      const Expected<Json> row = apiserver::decode_stored(entry.value, "", "", entry.modified);
+      if (row && has_ended(*row)) {
+        ops.push_back({store::EventType::kDelete, std::string(entry.key), std::string(entry.value),
+                       entry.modified});
+      }
+      return true;
+    }));
+    for (store::Op& op : ops) {  // each for itself: one that has changed keeps no other
+      commit({std::move(op)}, Json::object(), [](const Expected<Json>&) {});
+    }
+  };
+  visit(kArrivals, [&](const Json& row) {
+    const Arrival arrival = read_arrival(row);
+    const bool is_known = arrival.phase == "abandoned" ||
+                          (arrival.settled && arrival.revision <= params_.store.compacted());
+    return is_known && arrival.at + kEndedRowsLive <= now;
+  });
+  visit(kFences, [&](const Json& row) {
+    const Fence fence = read_fence(row);
+    bool is_empty = true;
+    return fence.left && fence.at + kEndedRowsLive <= now &&
+           visit_rows(params_.store, std::string(row.text({"metadata", "name"})), "",
+                      [&](const store::EntryView&) { return is_empty = false; }) &&
+           is_empty;
+  });
 }
 
 void MoveSteps::abandon(const std::string& cluster, const Json& asked, Done done) {
@@ -477,7 +540,8 @@ void MoveSteps::abandon(const std::string& cluster, const Json& asked, Done done
   ops.push_back(put_op(move_key(kArrivals, cluster),
                        row_of(cluster, Json::object({{"migration", asked.text({"migration"})},
                                                      {"from", asked.text({"from"})},
-                                                     {"phase", "abandoned"}})),
+                                                     {"phase", "abandoned"},
+                                                     {"at", unix_seconds()}})),
                        arrival.modified));
   commit(std::move(ops), Json::object({{"arrived", false}}), std::move(done));
 }

@@ -20,17 +20,19 @@ namespace kintsugi::controlplane {
 /// |---|---|---|---|
 /// | begin | destination | notes the move, drops pages of an earlier try | `arrived` |
 /// | fence | origin | no write is committed any more | `revision` |
-/// | page | origin | reads rows behind `continue` | `entries` [{key, value in base64}], `continue`
-/// | | take | destination | keeps a page, where nobody sees it | – | | arrive | destination | makes
-/// all pages rows, in one transaction behind `revision` | `rows`, `revision` | | leave | origin |
-/// forgets the logical cluster, which is its owner's no more | – | | abandon | destination | will
-/// not arrive any more, unless it has: `arrived` | `arrived` | | release | origin | writes go on |
-/// – |
+/// | page | origin | reads rows behind `continue` | `entries` [{key, value}], `continue` |
+/// | take | destination | keeps a page, where nobody sees it | – |
+/// | arrive | destination | pages become rows, behind `revision` | `rows`, `revision` |
+/// | leave | origin | forgets the logical cluster, which is its owner's no more | – |
+/// | settle | destination | nobody asks for an earlier step any more | – |
+/// | abandon | destination | will not arrive any more, unless it has | `arrived` |
+/// | release | origin | writes go on | – |
 ///
+/// Keys and values are base64; the pages become rows in one transaction.
 /// The owner is the origin up to the commit of `arrive` and the destination from then on; in
 /// between `fence` and then neither takes writes. `release` needs an `abandon` that was not
-/// `arrived`, `leave` an `arrive`. Bounds: 100,000 rows and 256 MiB a logical cluster. Threads: one
-/// loop.
+/// `arrived`, `leave` an `arrive`, `settle` a `leave`. Bounds: 100,000 rows and 256 MiB a logical
+/// cluster. Threads: one loop.
 class MoveSteps {
  public:
   using Done = std::function<void(Expected<krm::Json>)>;
@@ -49,6 +51,13 @@ class MoveSteps {
   /// @error (in done) kInvalid  the cluster cannot move, for good; anything else: to be tried again
   void run(const std::string& cluster, const krm::Json& asked, Done done);
 
+  /// Removes the rows about moves that have ended a day before `now` [unix s]: of what was
+  /// abandoned; of what has arrived, once settled and older than the store's history, whose readers
+  /// are told so by the store; of what has left, when nothing of it is here any more. Errors are
+  /// forgotten, for it is done again. Cost: a look at each row, and for those that have left one at
+  /// each kind of resource in the store.
+  void drop_ended(std::int64_t now);
+
  private:
   struct Row;
   void begin(const std::string& cluster, const krm::Json& asked, Done done);
@@ -57,6 +66,7 @@ class MoveSteps {
   void take(const std::string& cluster, const krm::Json& asked, Done done);
   void arrive(const std::string& cluster, const krm::Json& asked, Done done);
   void leave(const std::string& cluster, const krm::Json& asked, Done done);
+  void settle(const std::string& cluster, const krm::Json& asked, Done done);
   void abandon(const std::string& cluster, const krm::Json& asked, Done done);
   void release(const std::string& cluster, const krm::Json& asked, Done done);
   [[nodiscard]] Row row(std::string_view resource, const std::string& cluster) const;

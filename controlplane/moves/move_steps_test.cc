@@ -10,6 +10,7 @@
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "base/strings.h"
+#include "base/time.h"
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/moves/fenced_store.h"
@@ -198,6 +199,66 @@ TEST_F(MoveStepsTest, GR601_WhatIsAbandonedNeverArrives) {
   EXPECT_GT(from_.put(row_key("", "configmaps", "c1", "default", "after"), "{}", fenced), 0U);
   // Another try is another migration.
   EXPECT_TRUE(run(to_, "begin", Json::object(), "second"));
+}
+
+TEST_F(MoveStepsTest, GR601_WhatIsOverIsForgottenAfterADay) {
+  const auto rows = [](const Shard& shard) { return shard.keys(kMovesCluster).size(); };
+  const auto drop = [&](Shard& shard, std::int64_t hours) {
+    shard.steps.drop_ended(unix_seconds() + hours * 3600);
+    loop_.after(milliseconds(0), [&] { loop_.post([&] { loop_.stop(); }); });
+    loop_.run();
+  };
+  ASSERT_TRUE(run(to_, "arrive", arrival_of(copy())));
+  EXPECT_EQ(error(from_, "settle"), "");
+  EXPECT_EQ(error(to_, "settle", Json::object(), "second"), "");
+  drop(to_, 25);
+  EXPECT_EQ(rows(to_), 1U);  // whoever drives the move may not know yet
+  const auto arrived = read_arrival(*to_.get(kMovesCluster, "facts", "arrivals", "", "c1"));
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    ASSERT_TRUE(run(to_, "settle"));
+    const auto row = read_arrival(*to_.get(kMovesCluster, "facts", "arrivals", "", "c1"));
+    EXPECT_TRUE(row.settled);
+    EXPECT_EQ(row.revision, arrived.revision);
+  }
+  drop(to_, 25);
+  EXPECT_EQ(rows(to_), 1U);  // its store can still be asked for what was before
+  to_.store.compact(to_.store.current());
+  drop(to_, 23);
+  EXPECT_EQ(rows(to_), 1U);
+  drop(to_, 25);
+  EXPECT_EQ(rows(to_), 0U);
+  EXPECT_FALSE(to_.keys("c1").empty());
+  EXPECT_EQ(error(to_, "settle"), "");
+
+  drop(from_, 25);
+  EXPECT_EQ(rows(from_), 1U);  // not left
+  ASSERT_TRUE(run(from_, "leave"));
+  drop(from_, 25);
+  EXPECT_EQ(rows(from_), 1U);  // not swept
+  for (const std::string& key : from_.keys("c1")) {
+    if (key == row_key(kinds::kReplicaGroup, kApiExports, "c1", "", "x")) {
+      continue;  // of a cluster that lives elsewhere
+    }
+    store::Op op;
+    op.type = store::EventType::kDelete;
+    op.key = key;
+    ASSERT_TRUE(from_.store.commit_wait({op}));
+  }
+  drop(from_, 23);
+  EXPECT_EQ(rows(from_), 1U);
+  drop(from_, 25);
+  EXPECT_EQ(rows(from_), 0U);
+  EXPECT_EQ(error(from_, "leave"), "");
+
+  ASSERT_TRUE(run(from_, "begin", Json::object(), "back"));
+  drop(from_, 25);
+  EXPECT_EQ(rows(from_), 1U);
+  EXPECT_EQ(error(from_, "settle", Json::object(), "back"), "the logical cluster has not arrived");
+  ASSERT_TRUE(run(from_, "abandon", Json::object(), "back"));
+  drop(from_, 23);
+  EXPECT_EQ(rows(from_), 1U);
+  drop(from_, 25);
+  EXPECT_EQ(rows(from_), 0U);
 }
 
 TEST_F(MoveStepsTest, GR602_NothingIsWrittenBehindTheFence) {

@@ -325,15 +325,17 @@ ViewFunction ReplicationViews::wrap_exports(ViewFunction exports) {
   return [this, exports = std::move(exports)](
              const ViewRequest& request) -> Expected<std::optional<apiserver::ClusterTarget>> {
     Expected<std::optional<apiserver::ClusterTarget>> target = exports(request);
-    if (!target || !*target || sources_.virtuals.empty() || (*target)->name == "*") {
+    if (!target || !*target || sources_.virtuals.empty()) {
       return target;
     }
+    const bool everywhere = (*target)->name == "*";
     const std::optional<ViewPath> path = split_view_path(request, 2);
     const krm::RequestInfo info = krm::parse_request_info(request.head.method, (*target)->rest);
     const ExportRef ref = path ? ExportRef{path->segments[0], path->segments[1]} : ExportRef();
     const VirtualResource* resource =
         info.is_resource ? sources_.virtuals.find(ref, info.group, info.resource) : nullptr;
-    if (resource == nullptr) {
+    // Over all clusters one shard shows them: where the offer is, so that nobody sees them twice.
+    if (resource == nullptr || (everywhere && sources_.clusters.find(ref.cluster) == nullptr)) {
       return target;
     }
     std::optional<Offer> offer =
@@ -342,6 +344,9 @@ ViewFunction ReplicationViews::wrap_exports(ViewFunction exports) {
       return target;
     }
     std::string consumer = std::exchange((*target)->name, offer->cluster);
+    if (everywhere) {
+      consumer.clear();
+    }
     (*target)->view = view(std::move(*offer), ref, std::move(consumer), true);
     return target;
   };

@@ -24,7 +24,8 @@ namespace kintsugi::controlplane {
 ///     resource
 ///   /services/replication/<cluster>/offer:<name>/clusters/*: by other shards, which copy it
 ///   the resource itself in a cluster that has bound it as a virtual one: by who may read it there
-///   the same in the virtual workspace of the export, of one consumer: as in the first form
+///   the same in the virtual workspace of the export: as in the first form, but at clusters/* on
+///     the shard alone where the offer is, as reads of that path are merged over all shards
 /// Where the offer lives these are its own objects, elsewhere the copies (cached_replicator.h).
 /// Slice, export and resource are of one cluster, and the export names the identity of what is
 /// offered, so that nobody hands on what another one offers. Watches end when the offer changes.

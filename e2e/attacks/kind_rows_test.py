@@ -290,6 +290,17 @@ class Exports(Case):
             body = {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIBinding", "metadata": {"name": "old", "annotations": {key: value}}, "spec": {
                 "reference": {"export": {"name": "gears"}}, "permissionClaims": [{"resource": "configmaps", "all": True, "state": "Rejected"}]}}
             self.told(trust.ann.request("POST", f"{old}/apibindings{DRY}", body), 403, text)
+        for name in ("status-export-permission-claims", "status-applied-permission-claims", "v1alpha1-status-export-permission-claims",
+                     "v1alpha1-status-applied-permission-claims"):
+            key = f"apis.v1alpha2.kcp.io/{name}"
+            for version in ("v1alpha1", "v1alpha2"):
+                for value, status in (("{", 403), ('["x"]', 403), ("[]", 201)):
+                    body = {"apiVersion": f"apis.kcp.io/{version}", "kind": "APIBinding", "metadata": {"name": "kept", "annotations": {key: value}},
+                            "spec": {"reference": {"export": {"name": "gears"}}}}
+                    answer = trust.ann.request("POST", f"/apis/apis.kcp.io/{version}/apibindings{DRY}", body)
+                    self.assertEqual(answer.status, status, answer)
+                    if status == 403:
+                        self.told(answer, 403, f"metadata.annotations[{key}]: Invalid value: {json.dumps(value)}: failed to decode overhanging permission claims")
 
     def test_KK_148_get_is_not_bind_and_not_content(self):
         provider = trust.up.client("/clusters/root:prov")

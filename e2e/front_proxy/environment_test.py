@@ -40,13 +40,14 @@ class Named:
     """A server that is known by a name below .example alone; `asked`: the paths."""
 
     def __init__(self, name, tls=True, answers=lambda path: {"served": path}):
-        self.asked, named = [], self
+        self.asked, self.headers, named = [], [], self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
                 named.asked.append(self.path)
+                named.headers.append({key.lower(): value for key, value in self.headers.items()})
                 text = json.dumps(answers(self.path)).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
@@ -94,8 +95,25 @@ class Environment(unittest.TestCase):
             self.assertEqual((set(self.middle.asked), other.asked), ({self.echo.place}, []))
         self.middle.asked.clear()
         with self.proxy(echo=plain, HTTPS_PROXY=self.middle.url, HTTP_PROXY=other.url) as proxy:
-            self.assertEqual(self.echoes(proxy), 200)
-            self.assertEqual((self.middle.asked, set(other.asked)), ([], {plain.place}))
+            for number in range(3):
+                answer = proxy.client("").get(f"/echo/x?y={number}")
+                self.assertEqual((answer.status, json.loads(answer.body)), (200, {"served": f"/echo/x?y={number}"}))
+            self.assertEqual((self.middle.asked, other.asked), ([], []), "nobody is asked for a connection to a plain server")
+            self.assertEqual((self.middle.forwarded, other.forwarded), ([], [f"{plain.url}/echo/x?y={number}" for number in range(3)]))
+
+    def test_FP_166_a_proxy_that_forwards_is_told_who_one_is(self):
+        middle, plain = front.ConnectProxy("Basic bWU6c2VjcmV0"), Named("plain", tls=False)
+        self.addCleanup(middle.close)
+        self.addCleanup(plain.close)
+        with self.proxy(echo=plain, HTTP_PROXY=middle.url.replace("://", "://me:secret@")) as proxy:
+            answer = proxy.client("").get("/echo/x", headers={"Proxy-Authorization": "Basic evil", "Host": "elsewhere.example"})
+            self.assertEqual((answer.status, middle.forwarded), (200, [f"{plain.url}/echo/x"]))
+            self.assertEqual(plain.headers[0]["host"], plain.place)
+            self.assertNotIn("proxy-authorization", plain.headers[0])
+            self.assertNotIn("secret", proxy.log.read_text())
+        with self.proxy(echo=plain, HTTP_PROXY=middle.url) as proxy:
+            self.assertEqual(self.echoes(proxy), 407, "its answer is the answer")
+        self.assertEqual((len(plain.asked), middle.asked), (1, []))
 
     def test_FP_166_no_proxy_keeps_it_out(self):
         for exception in ("*", ".example", "echo.example", self.echo.place):

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import urllib.parse
 
 import kit
 
@@ -99,17 +100,42 @@ def pair(installation, name="shard-admin"):
 
 
 class ConnectProxy:
-    """An HTTP proxy that makes connections; who does not say `authorization` is refused. `asked`: where to. It knows that all names
-    below .example are this machine."""
+    """An HTTP proxy that makes connections, and forwards requests; who does not say `authorization` is refused. `asked`: where to,
+    `forwarded`: the URLs. It knows that all names below .example are this machine."""
 
     def __init__(self, authorization=None):
-        self.asked, proxy = [], self
+        self.asked, self.forwarded, proxy = [], [], self
 
         class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def knows(self):
+                known = not authorization or self.headers.get("Proxy-Authorization") == authorization
+                if not known:
+                    self.send_error(407)
+                return known
+
+            def do_GET(self):
+                proxy.forwarded.append(self.path)
+                if not self.knows():
+                    return
+                url = urllib.parse.urlsplit(self.path)
+                assert url.netloc == self.headers["Host"], self.headers
+                name = "127.0.0.1" if url.hostname.endswith(".example") else url.hostname
+                there = http.client.HTTPConnection(name, url.port, timeout=600)
+                there.request("GET", self.path.removeprefix(f"http://{url.netloc}"), headers={
+                    key: value for key, value in self.headers.items() if not key.lower().startswith("proxy-")})
+                answer = there.getresponse()
+                body = answer.read()
+                self.send_response(answer.status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                there.close()
+
             def do_CONNECT(self):
                 proxy.asked.append(self.path)
-                if authorization and self.headers.get("Proxy-Authorization") != authorization:
-                    self.send_error(407)
+                if not self.knows():
                     return
                 host, port = self.path.rsplit(":", 1)
                 with socket.create_connection(("127.0.0.1" if host.endswith(".example") else host, int(port)), timeout=600) as there:

@@ -624,6 +624,13 @@ class Webhooks(unittest.TestCase):
         kit.eventually(lambda: self.other.request("POST", MAPS, config_map("x")).status == 400)
         self.other.must("POST", "/apis/tenancy.kcp.io/v1alpha1/workspaces?dryRun=All", {
             "apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": "child"}, "spec": {}})
+        for kind, spec in (("SelfSubjectAccessReview", {"nonResourceAttributes": {"path": "/", "verb": "get"}}),
+                           ("SelfSubjectRulesReview", {"namespace": "default"}),
+                           ("SubjectAccessReview", {"user": "ann", "nonResourceAttributes": {"path": "/", "verb": "get"}}),
+                           ("SelfSubjectReview", None), ("TokenReview", {"token": "none"})):
+            group = "authorization.k8s.io" if spec and "token" not in spec else "authentication.k8s.io"
+            self.other.must("POST", f"/apis/{group}/v1/{kind.lower()}s", {"apiVersion": f"{group}/v1", "kind": kind, **({"spec": spec} if spec else {})})
+        self.assertFalse([one for one in refuse.asked if one["kind"]["kind"].endswith("Review")])
         self.other.must("POST", VALIDATING, {"metadata": {"name": "more"}, "webhooks": []})
         self.other.must("DELETE", VALIDATING + "/more")
         self.other.must("DELETE", VALIDATING + "/everything")

@@ -2,6 +2,7 @@
 APIs are served while the shard of their export is away."""
 import json
 import signal
+import subprocess
 import time
 import unittest
 
@@ -9,6 +10,8 @@ import kit
 
 APIS = "/apis/apis.kcp.io/v1alpha2"
 SCHEMAS = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DRY = "?dryRun=All"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
@@ -99,6 +102,48 @@ class Bindings(unittest.TestCase):
             "Ready", "APIExportValid", "BindingUpToDate", "InitialBindingCompleted", "PermissionClaimsApplied",
             "PermissionClaimsValid")})
         self.assertEqual(self.put(self.client("one"), "acorns", "Acorn", "a")["spec"], {"size": 1})
+
+    def test_kk_226_a_shard_that_refuses_definitions_of_what_is_bound(self):
+        self.export("locks", "Lock")
+        self.export("latches", "Latch")
+        arguments = [str(kit.BINARY), "shard", "--join", str(self.installation.state), "--name", "strict", "--enable-admission-plugins"]
+        unknown = subprocess.run([*arguments, "apis.kcp.io/Nothing"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((unknown.returncode, '"apis.kcp.io/Nothing" is not apis.kcp.io/CRDNoOverlappingGVR' in unknown.stderr), (2, True), unknown)
+        with (self.installation.dir / "strict.log").open("wb") as out:
+            shard = subprocess.Popen([*arguments, "apis.kcp.io/CRDNoOverlappingGVR"], stdout=out, stderr=out)
+        try:
+            root = self.installation.client()
+            kit.eventually(lambda: root.get("/apis/core.kcp.io/v1alpha1/shards/strict").status == 200, 20, "the shard is known")
+            self.make("strict", "strict")
+            client = self.client("strict")
+            self.bind(client, "locks", name="holder")
+
+            def define(plural, kind, query=""):
+                return client.request("POST", CRDS + query, {
+                    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.ex.io"},
+                    "spec": {"group": "ex.io", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+                             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+
+            for query in ("", DRY):
+                answer = define("locks", "Lock", query)
+                self.assertEqual((answer.status, answer.json["message"]), (
+                    403, 'customresourcedefinitions.apiextensions.k8s.io "locks.ex.io" is forbidden: cannot create because resource is bound by '
+                    'APIBinding "holder"'))
+            self.assertEqual(client.get(f"{CRDS}/locks.ex.io").status, 404)
+            self.put(client, "locks", "Lock", "a")
+            # KK-007: a dry run takes no lock, so that a binding comes first; a stored definition has one.
+            self.assertEqual(define("latches", "Latch", DRY).status, 201)
+            self.bind(client, "latches")
+            self.assertEqual(define("latches", "Latch").status, 403)
+            client.must("DELETE", f"{APIS}/apibindings/holder")
+            kit.eventually(lambda: define("locks", "Lock").status == 201, what="what no binding has is anybody's")
+            client.must("POST", f"{APIS}/apibindings", {
+                "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "later"},
+                "spec": {"reference": {"export": {"path": "root:prov", "name": "locks"}}}})
+            self.binding(client, "later", lambda found: conditions(found).get("BindingUpToDate", ("", ""))[1] == "NamingConflicts")
+        finally:
+            shard.terminate()
+            shard.wait(60)
 
     def test_am_503_479_two_exports_of_one_resource(self):
         first = self.export("twins", "Twin")

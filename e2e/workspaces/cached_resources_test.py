@@ -214,6 +214,22 @@ class CachedResources(unittest.TestCase):
             self.assertEqual(next(watch)["type"], "DELETED")
             watch.close()
         self.assertEqual(self.installation.client(base + self.cluster["thief"]).get(FLAVORS).status, 403)
+        everywhere = self.installation.client(base + "*")
+        self.becomes(everywhere, {"small": 1, "large": 8})
+        listed = everywhere.must("GET", FLAVORS)
+        self.assertEqual(sorted(one["metadata"]["name"] for one in listed["items"]), ["large", "small"], "each once over all shards")
+        self.assertEqual({one["metadata"]["annotations"]["kcp.io/cluster"] for one in listed["items"]}, {self.cluster["prov"]})
+        watch = everywhere.watch(f"{FLAVORS}?watch=true&resourceVersion={listed['metadata']['resourceVersion']}")
+        self.prov.must("POST", FLAVORS, flavor("seen-everywhere", 2, tier="free"))
+        self.prov.must("DELETE", f"{FLAVORS}/seen-everywhere")
+        self.assertEqual([(event["type"], event["object"]["metadata"]["name"]) for event in (next(watch), next(watch))],
+                         [("ADDED", "seen-everywhere"), ("DELETED", "seen-everywhere")])
+        watch.close()
+        pki = self.installation.pki
+        for shard, wanted in (("shard-1", ["large", "small"]), ("shard-2", [])):
+            at = kit.Client(self.installation.shard_url(shard) + base + "*", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
+            self.assertEqual(sorted(one["metadata"]["name"] for one in at.must("GET", FLAVORS)["items"]), wanted, shard)
+        self.assertEqual(self.installation.user_client("nobody-special", path=base + "*").get(FLAVORS).status, 403)
         stranger = self.installation.user_client("nobody-special", path=base + self.cluster["near"])
         self.assertEqual(stranger.get(FLAVORS).status, 403)
 

@@ -83,8 +83,11 @@ class Moves(unittest.TestCase):
         listed = client.must("GET", MAPS)["metadata"]["resourceVersion"]
         page = client.must("GET", MAPS + "?limit=5")["metadata"]["continue"]
         watch = kit.Watch(client, MAPS + f"?watch=true&resourceVersion={listed}")
+        phases = kit.Watch(self.root, MIGRATIONS + "?watch=true&fieldSelector=metadata.name%3Dmover")
         self.move("mover", cluster, "shard-2")
         status = self.moved("mover")
+        seen = [one["object"].get("status", {}).get("phase") for one in phases.events]
+        self.assertEqual(list(dict.fromkeys(seen))[1:], ["Migrating", "OriginCleanup", "DestinationFinalize", "Completed"], seen)
         self.assertEqual(status["originShard"], "shard-1")
         self.assertGreater(status["entriesCopied"], 30)
         kit.eventually(lambda: self.holders(cluster) == ["shard-2"])

@@ -132,6 +132,7 @@ void H1Engine::append_fields(const HeaderList& fields, bool keep_length) {
     const bool wants_trailers = field.name == "te" && field.value == "trailers";  // FP-153
     if ((is_hop_by_hop(field.name) && !wants_trailers) || field.name == "host" ||
         (field.name == "content-length" && !keep_length) || !is_token(field.name) ||
+        (client_ && field.name == "proxy-authorization") ||  // that of the connection counts
         !is_field_value(field.value)) {
       continue;
     }

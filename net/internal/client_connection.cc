@@ -64,10 +64,12 @@ void ClientConnection::on_established() noexcept {
   http2_ = transport_.ssl() != nullptr ? transport_.alpn_is("h2") || (params.prior_knowledge &&
                                                                       !transport_.alpn_negotiated())
                                        : params.prior_knowledge;
-  http2_ = http2_ && !dedicated;
+  http2_ = http2_ && !dedicated && !proxy_;
   const http::SessionLimits limits = owner_->limits();
   std::unique_ptr<http::ClientSession> made =
-      http2_ ? http::make_h2_client(*this, limits) : http::make_h1_client(*this, limits);
+      http2_   ? http::make_h2_client(*this, limits)
+      : proxy_ ? http::make_forwarding_client(*this, limits, *std::move(proxy_))
+               : http::make_h1_client(*this, limits);
   client_ = made.get();
   set_session(std::move(made));
   last_active_ = last_read_ = loop_.now();

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "http/forwarding_client.h"
 #include "http/session.h"
 #include "net/internal/connection.h"
 #include "net/upstream.h"
@@ -38,6 +41,8 @@ class ClientConnection final : public Connection {
 
   /// @param ssl null: plain text.
   void start(SslPtr ssl);
+  /// Before start(): the other end is a proxy that forwards requests.
+  void forward(http::ForwardingProxy proxy) { proxy_ = std::move(proxy); }
   void abandon() noexcept { owner_ = nullptr; }
 
   /// Null until the handshake is done.
@@ -65,6 +70,7 @@ class ClientConnection final : public Connection {
   void check_in(Duration delay);
 
   ClientConnectionOwner* owner_;
+  std::optional<http::ForwardingProxy> proxy_;
   http::ClientSession* client_ = nullptr;
   TimePoint last_active_;
   TimePoint ping_sent_{};

@@ -386,7 +386,8 @@ std::unique_ptr<Pool::Dial> Pool::take(Dial& dial) {
 }
 
 void Pool::on_connected(Dial& dial, Expected<int> fd) {
-  if (fd && dial.by_proxy) {
+  const bool forwarded = params().url.scheme == "http" && !params().prior_knowledge;
+  if (fd && dial.by_proxy && !forwarded) {
     dig(dial, *fd);
     return;
   }
@@ -395,7 +396,10 @@ void Pool::on_connected(Dial& dial, Expected<int> fd) {
     on_connect_failure(std::move(fd).error(), dial.exclusive);
     return;
   }
-  auto made = std::make_unique<ClientConnection>(loop_, *fd, *this, dial.exclusive);
+  auto made = std::make_unique<ClientConnection>(loop_, *fd, *this, ended->exclusive);
+  if (ended->by_proxy) {
+    made->forward({params().url.authority(), ended->proxy.authorization});
+  }
   SslPtr ssl;
   if (params().url.scheme == "https") {
     Expected<SslPtr> prepared = fail(Errc::kTls, "no TLS configuration");

@@ -92,8 +92,10 @@ void MigrationController::process(const std::string& text, Finished finished) {
     } else {
       copy(job);
     }
-  } else if (phase == "OriginCleanup" || phase == "DestinationFinalize") {
+  } else if (phase == "OriginCleanup") {
     clean(job);
+  } else if (phase == "DestinationFinalize") {
+    finalize(job);
   } else if (phase == "Completed" || phase == "Failed" || apiserver::is_deleted(job->object)) {
     forget(job);
   } else {
@@ -309,6 +311,20 @@ void MigrationController::clean(const JobPtr& job) {
       log_warn(
           "the origin does not give up what has moved",
           {{"cluster", job->cluster}, {"shard", job->from}, {"error", left.error().to_string()}});
+      queue_.add_once_after(job->text, kTryAgain);
+      job->finished(true);
+      return;
+    }
+    enter(job, "DestinationFinalize");
+  });
+}
+
+void MigrationController::finalize(const JobPtr& job) {
+  ask(job, job->to, "settle", Json::object(), [this, job](const Expected<Json>& settled) {
+    if (!settled) {
+      log_warn(
+          "the destination does not say that a move is over",
+          {{"cluster", job->cluster}, {"shard", job->to}, {"error", settled.error().to_string()}});
       queue_.add_once_after(job->text, kTryAgain);
       job->finished(true);
       return;

@@ -44,6 +44,7 @@ class MigrationController final : public apiserver::ControllerBase {
   void next_page(const JobPtr& job);
   void arrive(const JobPtr& job);
   void clean(const JobPtr& job);
+  void finalize(const JobPtr& job);
   void failed(const JobPtr& job, const Error& error);
   void give_up(const JobPtr& job, const std::string& why);
   void release(const JobPtr& job, const std::string& why);

@@ -133,6 +133,7 @@ void WorkspaceScheduler::follow_workspace(const apiserver::ApiServer::Change& ch
       apiserver::ObjectKey{change.cluster, change.group, change.resource, "", change.name}.pack();
   if (change.object == nullptr) {
     unplaced_.erase(key);
+    leaving_.erase(key);
     waits_.erase(key);
     first_.erase(key);
     facts_.erase(apiserver::ObjectKey::unpack(key));
@@ -211,7 +212,7 @@ void WorkspaceScheduler::check_cluster(const JobPtr& job) {
                                                       {"error", found.error().to_string()}});
           wait(job, kLongestWait);
         } else if (!*found) {
-          make_cluster(job);
+          published ? find_or_make(job) : make_cluster(job);
         } else if (!job->owns(**found)) {
           note_untrusted(UntrustedValue::kClusterOwner, job->cluster, job->key.name,
                          "another owner");
@@ -225,6 +226,19 @@ void WorkspaceScheduler::check_cluster(const JobPtr& job) {
           publish(job, **found);
         }
       }));
+}
+
+/// A logical cluster that was Ready and is not where the fact says: it may have moved long ago, and
+/// then nobody there knows of it any more (GR-601). Of two nobody would know which is the right
+/// one.
+void WorkspaceScheduler::find_or_make(const JobPtr& job) {
+  find_own(job, [this, job](bool found, bool sure) {
+    if (!found && sure) {
+      make_cluster(job);
+    } else {
+      wait(job, kLongestWait);
+    }
+  });
 }
 
 void WorkspaceScheduler::make_cluster(const JobPtr& job) {
@@ -382,10 +396,16 @@ void WorkspaceScheduler::remove_cluster_of(const JobPtr& job) {
           find_moved(job);
           return;
         }
+        const bool is_new = leaving_.count(job->text) == 0;
+        if (!*found && is_new && !job->workspace.text({"spec", "cluster"}).empty()) {
+          remove_moved(job);
+          return;
+        }
         if (!*found || !job->owns(**found)) {
           release(job);  // another's, whatever this Workspace says (KK-063)
           return;
         }
+        leaving_.insert(job->text);
         if (apiserver::is_deleted(**found)) {
           publish_removal(job, **found);
           return;
@@ -394,6 +414,17 @@ void WorkspaceScheduler::remove_cluster_of(const JobPtr& job) {
             job->shard, job->cluster, apiserver::uid_of(**found),
             alive_.guard([this, job](Expected<void>) { wait(job, kLongestRemoval); }));
       }));
+}
+
+/// Its shard has no such logical cluster, and it was not seen there since the Workspace is deleted.
+void WorkspaceScheduler::remove_moved(const JobPtr& job) {
+  find_own(job, [this, job](bool found, bool sure) {
+    if (!found && sure) {
+      release(job);
+    } else {
+      wait(job, kLongestRemoval);
+    }
+  });
 }
 
 /// Its shard does not answer, or says that it has moved (GR-601). Where it is found is a fact then.

@@ -73,6 +73,8 @@ class WorkspaceScheduler final : public apiserver::ControllerBase {
   void publish_removal(const JobPtr& job, const krm::Json& logical_cluster);
   void remove_cluster_of(const JobPtr& job);
   void find_moved(const JobPtr& job);
+  void remove_moved(const JobPtr& job);
+  void find_or_make(const JobPtr& job);
   void release(const JobPtr& job);
 
   /// Looks again soon, later and later while nothing changes.
@@ -83,6 +85,7 @@ class WorkspaceScheduler final : public apiserver::ControllerBase {
   ServerFacts facts_;  // of Workspaces: {uid, createdBy, shard, cluster}
   PlacementCounts counts_;
   std::set<std::string, std::less<>> unplaced_;  // keys that wait for shards
+  std::set<std::string, std::less<>> leaving_;   // keys whose logical cluster is being deleted
   StringMap<unsigned> waits_;
   StringMap<krm::Json> first_;  // facts of Workspaces that were just made, not stored yet
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controlplane/kinds/internal/member_order.h"
+#include "controlplane/kinds/kept_claims.h"
 #include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
@@ -180,6 +181,72 @@ Json* list_in(Json& object, std::string_view part, std::string_view member) {
 
 bool all_selected(const Json& claim) { return is_true(claim.at({"selector", "matchAll"})); }
 
+bool has_old_members(const Json& claim) {
+  const Json* selector = claim.find("resourceSelector");
+  return is_true(claim.find("all")) || (selector != nullptr && selector->size() > 0);
+}
+
+/// Claims in the status of an APIBinding, and where is kept what one version does not know.
+struct StatusClaims {
+  std::string_view member, new_annotation, old_annotation;
+  bool scoped;  ///< v1alpha2 says with a selector which objects
+};
+constexpr StatusClaims kStatusClaims[] = {
+    {"exportPermissionClaims", kStatusExportClaimsAnnotation, kStatusExportClaimsV1alpha1Annotation,
+     false},
+    {"appliedPermissionClaims", kStatusAppliedClaimsAnnotation,
+     kStatusAppliedClaimsV1alpha1Annotation, true}};
+
+void status_from_storage(Json& object, const StatusClaims& of) {
+  const Json kept = take_annotation(object, of.old_annotation);
+  Json* claims = list_in(object, "status", of.member);
+  if (claims == nullptr) {
+    return;
+  }
+  Json others = Json::array();
+  for (Json& claim : claims->edit_items()) {
+    if (!is_all_verbs(claim) || claim.find("defaultSelector") != nullptr ||
+        (of.scoped && !all_selected(claim))) {
+      others.push_back(claim);
+    }
+    Json old = old_claim(claim);
+    if (all_selected(claim)) {
+      old["all"] = true;
+    }
+    restore_old_members(old, kept);
+    claim = std::move(old);
+  }
+  put_annotation(object, of.new_annotation, others);
+}
+
+void status_to_storage(Json& object, const StatusClaims& of) {
+  const Json full =
+      take_usable(object, of.new_annotation, [](const Json& claim) { return claim.is_object(); });
+  Json* claims = list_in(object, "status", of.member);
+  if (claims == nullptr) {
+    return;
+  }
+  Json kept = Json::array();
+  for (Json& claim : claims->edit_items()) {
+    if (has_old_members(claim)) {
+      kept.push_back(without_empty(claim));
+    }
+    Json made = new_claim(claim);
+    const Json* known = find_claim(full, claim);
+    const Json* verbs = known == nullptr ? nullptr : known->find("verbs");
+    made["verbs"] = verbs != nullptr && verbs->size() > 0 ? *verbs : Json::array({"*"});
+    if (const Json* selector = known == nullptr ? nullptr : known->find("defaultSelector")) {
+      made["defaultSelector"] = *selector;
+    }
+    if (of.scoped) {
+      const Json* selector = known == nullptr ? nullptr : known->find("selector");
+      made["selector"] = selector == nullptr ? Json::object({{"matchAll", true}}) : *selector;
+    }
+    claim = std::move(made);
+  }
+  put_annotation(object, of.old_annotation, kept);
+}
+
 }  // namespace
 
 void export_from_storage(Json& object) {
@@ -285,16 +352,8 @@ void binding_from_storage(Json& object) {
     put_annotation(object, krm::kAcceptableClaimsV1alpha2Annotation, others);
     object["spec"]["permissionClaims"] = std::move(out);
   }
-  for (const char* member : {"exportPermissionClaims", "appliedPermissionClaims"}) {
-    if (Json* claims = list_in(object, "status", member)) {
-      for (Json& claim : claims->edit_items()) {
-        Json old = old_claim(claim);
-        if (all_selected(claim)) {
-          old["all"] = true;
-        }
-        claim = std::move(old);
-      }
-    }
+  for (const StatusClaims& one : kStatusClaims) {
+    status_from_storage(object, one);
   }
 }
 
@@ -323,17 +382,8 @@ void binding_to_storage(Json& object) {
     put_annotation(object, krm::kClaimsV1alpha1Annotation, kept);
     object["spec"]["permissionClaims"] = std::move(out);
   }
-  for (const char* member : {"exportPermissionClaims", "appliedPermissionClaims"}) {
-    if (Json* claims = list_in(object, "status", member)) {
-      for (Json& claim : claims->edit_items()) {
-        Json made = new_claim(claim);
-        made["verbs"] = Json::array({"*"});
-        if (is_true(claim.find("all"))) {
-          made["selector"] = everything;
-        }
-        claim = std::move(made);
-      }
-    }
+  for (const StatusClaims& one : kStatusClaims) {
+    status_to_storage(object, one);
   }
 }
 

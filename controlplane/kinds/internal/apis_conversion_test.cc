@@ -86,6 +86,58 @@ TEST(ApisConversion, WhenABindingGoesThroughV1alpha1_AM497_VerbsAndSelectorsStay
   EXPECT_EQ(object.dump(), stored.dump());
 }
 
+TEST(ApisConversion, WhenAStatusGoesThroughV1alpha1_KK170_VerbsAndSelectorsStay) {
+  const Json stored = parse(R"json({"metadata":{"name":"b"},"status":{
+      "exportPermissionClaims":[
+        {"group":"","identityHash":"","resource":"secrets","verbs":["get","list"]},
+        {"group":"","identityHash":"","resource":"configmaps","verbs":["*"]}],
+      "appliedPermissionClaims":[
+        {"group":"","identityHash":"","resource":"secrets","selector":{"matchLabels":{"a":"b"}},"verbs":["get"]},
+        {"group":"","identityHash":"","resource":"configmaps","selector":{"matchAll":true},"verbs":["*"]}]}})json");
+  Json object = stored;
+  binding_from_storage(object);
+  EXPECT_EQ(object.at({"status", "exportPermissionClaims"})->dump(),
+            R"([{"resource":"secrets"},{"resource":"configmaps"}])");
+  EXPECT_EQ(object.at({"status", "appliedPermissionClaims"})->dump(),
+            R"([{"resource":"secrets"},{"all":true,"resource":"configmaps"}])");
+  EXPECT_EQ(object.text({"metadata", "annotations",
+                         "apis.v1alpha2.kcp.io/status-export-permission-claims"}),
+            R"([{"resource":"secrets","verbs":["get","list"]}])");
+  EXPECT_EQ(object.text({"metadata", "annotations",
+                         "apis.v1alpha2.kcp.io/status-applied-permission-claims"}),
+            R"([{"resource":"secrets","verbs":["get"],"selector":{"matchLabels":{"a":"b"}}}])");
+  Json back = object;
+  binding_to_storage(back);
+  EXPECT_EQ(back.at({"status", "exportPermissionClaims"})->dump(),
+            stored.at({"status", "exportPermissionClaims"})->dump());
+  EXPECT_EQ(back.at({"status", "appliedPermissionClaims"})->dump(),
+            stored.at({"status", "appliedPermissionClaims"})->dump());
+  // Without its status nobody needs what was kept of it.
+  object.erase("status");
+  binding_to_storage(object);
+  EXPECT_EQ(object.at({"metadata", "annotations"}), nullptr);
+}
+
+TEST(ApisConversion, WhenAStatusIsWrittenInV1alpha1_KK170_ItsClaimsComeBackAsTheyWere) {
+  const Json written = parse(R"json({"metadata":{"name":"b"},"status":{
+      "exportPermissionClaims":[{"all":true,"resource":"secrets"},
+        {"resource":"configmaps","resourceSelector":[{"name":"a"}]},{"resource":"pods"}],
+      "appliedPermissionClaims":[{"all":true,"resource":"secrets"},
+        {"resource":"configmaps","resourceSelector":[{"name":"a"}]}]}})json");
+  Json object = written;
+  binding_to_storage(object);
+  EXPECT_EQ(object.at({"status", "exportPermissionClaims"})->items()[0].dump(),
+            R"({"group":"","identityHash":"","resource":"secrets","verbs":["*"]})");
+  EXPECT_EQ(object.at({"status", "appliedPermissionClaims"})->items()[1].at({"selector"})->dump(),
+            R"({"matchAll":true})");
+  EXPECT_EQ(object.text({"metadata", "annotations",
+                         "apis.v1alpha2.kcp.io/v1alpha1-status-export-permission-claims"}),
+            R"([{"resource":"secrets","all":true},)"
+            R"({"resource":"configmaps","resourceSelector":[{"name":"a"}]}])");
+  binding_from_storage(object);
+  EXPECT_EQ(object.dump(), written.dump());
+}
+
 TEST(ApisConversion, WhenAnnotationsAreNotWhatTheyShouldBe_KK147_TheyStayForAdmission) {
   for (const char* text : {"", "x", "{}", "[1", "[1,null,{}]"}) {
     Json object =
