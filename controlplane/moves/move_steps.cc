@@ -249,7 +249,7 @@ void MoveSteps::fence(const std::string& cluster, const Json& asked, Done done) 
                        fence.modified));
   log_info("a logical cluster takes no writes before it moves",
            {{"cluster", cluster}, {"to", std::string(asked.text({"to"}))}});
-  commit(std::move(ops), answer(), [this, answer, done = std::move(done)](Expected<Json> stored) {
+  commit(std::move(ops), answer(), [answer, done = std::move(done)](Expected<Json> stored) {
     done(stored ? Expected<Json>(answer()) : std::move(stored));  // with what was told until now
   });
 }
