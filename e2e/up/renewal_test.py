@@ -85,9 +85,9 @@ class Renewal(unittest.TestCase):
         watch = subprocess.Popen(["curl", "-sSN", "--cacert", self.pki / "serving-ca.crt", "--cert", own[0], "--key", own[1],
                                   f"https://127.0.0.1:{self.installation.port}{path}?watch=1&allowWatchBookmarks=true"],
                                  env=os.environ | fake_clock.variables(self.clock), stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.addCleanup(watch.stdout.close)  # the last of these: not while the thread waits for a line
         self.addCleanup(watch.wait, 30)
         self.addCleanup(watch.kill)
-        self.addCleanup(watch.stdout.close)
         lines = []
         threading.Thread(target=lambda: lines.extend(iter(watch.stdout.readline, "")), daemon=True).start()
         return watch, lines
@@ -172,9 +172,9 @@ class Renewal(unittest.TestCase):
         watch = subprocess.Popen(["curl", "-sSN", "--cacert", self.pki / "serving-ca.crt", "--cert", self.pki / "admin.crt", "--key",
                                   self.pki / "admin.key", f"https://127.0.0.1:{self.installation.port}{MAPS}?watch=1&allowWatchBookmarks=true"],
                                  env=os.environ | fake_clock.variables(self.clock), stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.addCleanup(watch.stdout.close)  # the last of these: not while the thread waits for a line
         self.addCleanup(watch.wait, 30)
         self.addCleanup(watch.kill)
-        self.addCleanup(watch.stdout.close)
         seen = []
         reader = threading.Thread(target=lambda: seen.extend(iter(watch.stdout.readline, "")), daemon=True)
         reader.start()
