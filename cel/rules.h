@@ -14,6 +14,8 @@ namespace kintsugi::cel {
 /// Cost that one evaluation and one object may take [cost units]: roughly 0.1 s and 1 s.
 inline constexpr std::uint64_t kCallLimit = 1'000'000;
 inline constexpr std::uint64_t kObjectLimit = 10'000'000;
+/// What a loop may spend on the rules of an object before a thread does it: about 1 ms (SE-102).
+inline constexpr std::uint64_t kLoopLimit = 10'000;
 
 /// The compiled rules of one schema. Immutable, made once, shared by all loops. Threads: any.
 class RuleSet;
@@ -32,5 +34,8 @@ using RuleSetPtr = std::shared_ptr<const RuleSet>;
 /// Cost: bounded by kObjectLimit.
 void validate_rules(const RuleSet& rules, const krm::Json& object, const krm::Json* old,
                     std::vector<Cause>& causes, std::vector<std::string>* warnings = nullptr);
+/// The same if kLoopLimit is enough. False: it is not, and nothing was received.
+[[nodiscard]] bool try_rules(const RuleSet& rules, const krm::Json& object, const krm::Json* old,
+                             std::vector<Cause>& causes, std::vector<std::string>& warnings);
 
 }  // namespace kintsugi::cel

@@ -147,6 +147,32 @@ TEST(Rules, WhenManyPartsAreJudged_SE102_TheirWorkIsBoundedTogether) {
                                       "no further validation rules will be run")));
 }
 
+TEST(Rules, WhenRulesTakeLong_SE102_TheyAreLeftToOthersAndNothingIsReceived) {
+  const RuleSetPtr parts = rules_for_spec(R"json({"type": "array", "items": {"type": "integer",
+      "x-kubernetes-validations": [{"rule": "self >= 0", "message": "negative"}]}})json");
+  const auto object = [](int items) {
+    std::string list = "[-1";
+    for (int i = 1; i < items; ++i) {
+      list += ",0";
+    }
+    return parse(R"({"spec": )" + list + "]}");
+  };
+  std::vector<Cause> causes(1);
+  std::vector<std::string> warnings{"before"};
+  const Json small = object(100), large = object(20'000);
+  EXPECT_TRUE(try_rules(*parts, small, nullptr, causes, warnings));
+  EXPECT_EQ(causes.size(), 2U);
+  EXPECT_FALSE(try_rules(*parts, large, nullptr, causes, warnings));
+  EXPECT_EQ(causes.size(), 2U);
+  // What was wrong and has not changed is a warning, of which none may stay either.
+  EXPECT_FALSE(try_rules(*parts, large, &large, causes, warnings));
+  EXPECT_THAT(warnings, ElementsAre("before"));
+  const RuleSetPtr whole = rules_for_spec(R"json({"type": "array", "items": {"type": "integer"},
+      "x-kubernetes-validations": [{"rule": "self.all(x, self.exists(y, y == x))"}]})json");
+  EXPECT_TRUE(try_rules(*whole, small, nullptr, causes, warnings));
+  EXPECT_FALSE(try_rules(*whole, large, nullptr, causes, warnings)) << "one expression alone";
+}
+
 TEST(Rules, WhenRulesStandInPartsOfAValue_AM421_NamesTheirPlaces) {
   const RuleSetPtr rules = rules_for_spec(R"({"type": "object", "properties": {
     "items": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string",

@@ -48,8 +48,9 @@ struct Counterpart {
 
 class Validator {
  public:
-  Validator(std::vector<Cause>& causes, std::vector<std::string>* warnings, std::uint64_t budget)
-      : causes_(causes), warnings_(warnings), budget_(budget) {}
+  Validator(std::vector<Cause>& causes, std::vector<std::string>* warnings, std::uint64_t budget,
+            std::uint64_t call_limit = kCallLimit)
+      : causes_(causes), warnings_(warnings), call_limit_(call_limit), budget_(budget) {}
 
   void visit(const RuleNode& node, const std::string& path, const Json& value, const Json* old,
              const Counterpart& counterpart) {
@@ -159,7 +160,7 @@ class Validator {
       if (rule.optional_old_self) {
         before = old_self ? Value::optional(*old_self) : Value::none();
       }
-      const Evaluation result = compiled.program->run(self, before, kCallLimit, budget_);
+      const Evaluation result = compiled.program->run(self, before, call_limit_, budget_);
       if (!spend(node, path, result.charge)) {
         return;
       }
@@ -216,7 +217,7 @@ class Validator {
     const krm::Schema::Rule& rule = *compiled.rule;
     std::string detail;
     if (compiled.message) {
-      const Evaluation made = compiled.message->run(self, old_self, kCallLimit, budget_);
+      const Evaluation made = compiled.message->run(self, old_self, call_limit_, budget_);
       if (made.exceeded || made.charge > budget_) {
         stop(node, path,
              made.exceeded && made.charge <= budget_
@@ -271,20 +272,45 @@ class Validator {
 
   std::vector<Cause>& causes_;
   std::vector<std::string>* warnings_;
+  const std::uint64_t call_limit_;
   std::uint64_t budget_;
   bool stopped_ = false;
 };
 
 }  // namespace
 
-void validate_rules(const RuleSet& rules, const krm::Json& object, const krm::Json* old,
-                    std::vector<Cause>& causes, std::vector<std::string>* warnings) {
+namespace {
+
+/// False: more than the budget would be needed; what was received is not all.
+bool validate_within(std::uint64_t budget, const RuleSet& rules, const Json& object,
+                     const Json* old, std::vector<Cause>& causes,
+                     std::vector<std::string>* warnings) {
   Counterpart counterpart;
   if (old != nullptr) {
     counterpart.now = &object;
     counterpart.before = old;
   }
-  Validator(causes, warnings, kObjectLimit).visit(*rules.root, {}, object, old, counterpart);
+  Validator validator(causes, warnings, budget, std::min(kCallLimit, budget));
+  validator.visit(*rules.root, {}, object, old, counterpart);
+  return !validator.stopped();
+}
+
+}  // namespace
+
+void validate_rules(const RuleSet& rules, const krm::Json& object, const krm::Json* old,
+                    std::vector<Cause>& causes, std::vector<std::string>* warnings) {
+  static_cast<void>(validate_within(kObjectLimit, rules, object, old, causes, warnings));
+}
+
+bool try_rules(const RuleSet& rules, const krm::Json& object, const krm::Json* old,
+               std::vector<Cause>& causes, std::vector<std::string>& warnings) {
+  const std::size_t before = causes.size(), told = warnings.size();
+  if (validate_within(kLoopLimit, rules, object, old, causes, &warnings)) {
+    return true;
+  }
+  causes.resize(before);
+  warnings.resize(told);
+  return false;
 }
 
 bool validate_node(const RuleNode& node, const std::string& path, const krm::Json& value,

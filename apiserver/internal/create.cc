@@ -285,15 +285,13 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
     return;
   }
   const auto validate = [op] {
-    if (Expected<void> valid = validate_write(*op); !valid) {
-      op->refuse(std::move(valid.error()));
-      return;
-    }
-    if (Expected<void> allowed = check_new(*op); !allowed) {
-      op->refuse(std::move(allowed.error()));
-      return;
-    }
-    approve(op, op->object.get(), nullptr, [op] { store_new(op); });
+    validate_write(op, [op] {
+      if (Expected<void> allowed = check_new(*op); !allowed) {
+        op->refuse(std::move(allowed.error()));
+        return;
+      }
+      approve(op, op->object.get(), nullptr, [op] { store_new(op); });
+    });
   };
   admit(op, op->object.get(), nullptr,
         [op, validate] { mutate(op, op->object.get(), nullptr, validate); });

@@ -16,6 +16,7 @@
 #include "apiserver/internal/openapi.h"
 #include "apiserver/internal/reader.h"
 #include "apiserver/internal/request.h"
+#include "apiserver/internal/rule_checks.h"
 #include "apiserver/internal/watch_hub.h"
 #include "apiserver/internal/watch_review.h"
 #include "apiserver/served_kind.h"
@@ -66,6 +67,7 @@ class Server final : public ApiServer {
   [[nodiscard]] Discovery& discovery(const Request& request);
   [[nodiscard]] OpenApi& openapi(const Request& request);
   [[nodiscard]] Conversions& conversions() noexcept { return *conversions_; }
+  [[nodiscard]] RuleChecks& rule_checks() noexcept { return rule_checks_; }
   [[nodiscard]] const TenantRules& tenants() const noexcept { return tenants_; }
   void set_tenants(TenantRules rules);
   [[nodiscard]] WatchReview& watch_review() noexcept { return *watch_review_; }
@@ -123,6 +125,7 @@ class Server final : public ApiServer {
   Documents documents_{params_.registry};
   std::map<const View*, std::unique_ptr<Documents>> view_documents_;
   TenantRules tenants_;
+  RuleChecks rule_checks_{params_.loop};
   std::unique_ptr<Conversions> conversions_ = std::make_unique<Conversions>(params_.loop, nullptr);
   Concurrency concurrency_{params_.concurrency};
   std::unique_ptr<serving::FairSeats> seats_ =

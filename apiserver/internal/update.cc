@@ -394,11 +394,8 @@ void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
     return;
   }
   const auto validate = [op] {
-    if (Expected<void> valid = validate_write(*op); !valid) {
-      op->refuse(std::move(valid.error()));
-      return;
-    }
-    approve(op, op->object.get(), op->old.get(), [op] { store_changed(op); });
+    validate_write(
+        op, [op] { approve(op, op->object.get(), op->old.get(), [op] { store_changed(op); }); });
   };
   admit(op, op->object.get(), op->old.get(),
         [op, validate] { mutate(op, op->object.get(), op->old.get(), validate); });

@@ -11,10 +11,7 @@
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
 #include "base/time.h"
-#include "cel/rules.h"
 #include "krm/annotations.h"
-#include "krm/finalizers.h"
-#include "krm/go_text.h"
 #include "krm/managed_fields.h"
 #include "krm/names.h"
 #include "krm/status.h"
@@ -22,87 +19,6 @@
 
 namespace kintsugi::apiserver::internal {
 namespace {
-
-krm::NameRule name_rule(NameRule rule) {
-  switch (rule) {
-    case NameRule::kSubdomain:
-      return krm::NameRule::kSubdomain;
-    case NameRule::kLabel:
-      return krm::NameRule::kLabel;
-    case NameRule::kPathSegment:
-      return krm::NameRule::kPathSegment;
-    case NameRule::kNone:
-      return krm::NameRule::kAny;
-  }
-  return krm::NameRule::kAny;
-}
-
-/// What the CustomResourceDefinition's server says of new finalizers without a domain.
-void warn_of_finalizers(const krm::Json& object, const krm::Json* old,
-                        std::vector<std::string>& warnings) {
-  const krm::Json* finalizers = object.at({"metadata", "finalizers"});
-  if (finalizers == nullptr) {
-    return;
-  }
-  const krm::Json* before = old == nullptr ? nullptr : old->at({"metadata", "finalizers"});
-  for (const krm::Json& finalizer : finalizers->items()) {
-    const std::string_view name = finalizer.as_string();
-    const bool kept = before != nullptr && std::find(before->items().begin(), before->items().end(),
-                                                     finalizer) != before->items().end();
-    if (!kept && name.find('/') == std::string_view::npos && name != krm::kOrphanFinalizer &&
-        name != krm::kForegroundFinalizer) {
-      warnings.push_back("metadata.finalizers: " + krm::go_quote(name) +
-                         ": prefer a domain-qualified finalizer name to avoid accidental conflicts "
-                         "with other finalizer writers");
-    }
-  }
-}
-
-/// Custom objects by the schema of the version that was written. False: rules must not look at the
-/// object, as its shape is wrong.
-bool validate_schema(WriteOp& op, std::vector<Cause>& causes) {
-  const ServedKind& kind = *op.kind;
-  if (kind.def->builtin || kind.version->schema == nullptr) {
-    return true;
-  }
-  const krm::Schema& schema = *kind.version->schema;
-  const auto in_version = [&kind](const krm::Json& object) {
-    krm::Json copy = object;
-    if (!kind.is_custom()) {
-      kind.from_storage(copy);
-    }
-    return copy;
-  };
-  krm::Json object = in_version(*op.object);
-  if (kind.version->from_storage != nullptr) {
-    krm::fill_defaults(schema, object);  // what was written had them, what is converted may not
-  }
-  const krm::Json old = op.old == nullptr ? krm::Json() : in_version(*op.old);
-  const krm::Json* before = op.old == nullptr ? nullptr : &old;
-  std::vector<Cause> found;
-  if (op.subresource == "status" && kind.version->status) {
-    krm::validate_status(schema, object, found, before);
-  } else {
-    krm::validate_object(schema, object, found, before);
-    check_scale_values(kind.version->scale, object, found);
-    if (found.empty() && causes.empty()) {
-      warn_of_finalizers(object, before, op.warnings);
-    }
-  }
-  const bool blocked = krm::blocks_rules(found) || krm::blocks_rules(causes);
-  if (kind.version->rules != nullptr) {
-    if (blocked) {
-      found.push_back(krm::rules_not_checked());
-    } else {
-      cel::validate_rules(*kind.version->rules, object, op.old == nullptr ? nullptr : &old, found,
-                          &op.warnings);
-    }
-  }
-  for (Cause& cause : found) {
-    causes.push_back(std::move(cause));
-  }
-  return !blocked;
-}
 
 /// In the storage version; what a webhook has to convert was converted before.
 std::string encode_custom(const WriteOp& op) {
@@ -244,25 +160,6 @@ void fill_stored_defaults(const WriteOp& op, krm::Json& object) {
   if (has_stored_defaults(op)) {
     krm::fill_defaults(*op.kind->def->storage_version().schema, object);
   }
-}
-
-Expected<void> validate_write(WriteOp& op) {
-  const ResourceDef& def = *op.kind->def;
-  std::vector<Cause> causes;
-  const krm::MetaRules rules{def.namespaced, name_rule(def.name_rule),
-                             def.builtin && !def.general_metadata};
-  if (const krm::Json* metadata = op.object->find("metadata")) {
-    krm::validate_object_meta(*metadata, rules, "metadata", causes);
-  }
-  if (validate_schema(op, causes) && def.hooks.validate) {
-    def.hooks.validate(op.context(), *op.object, op.old.get(), causes);
-  }
-  if (causes.empty()) {
-    fill_stored_defaults(op, *op.object);
-    return {};
-  }
-  return fail(krm::invalid(def.stored_under_group.value_or(def.group), def.kind,
-                           op.object->text({"metadata", "name"}), std::move(causes)));
 }
 
 void run_write(const WriteOpPtr& op) {

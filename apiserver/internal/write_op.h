@@ -154,8 +154,8 @@ void mutate(const WriteOpPtr& op, const krm::Json* object, const krm::Json* old,
 [[nodiscard]] Expected<void> accept_update(WriteOp& op, krm::Json changed);
 /// Entries of managedFields that cannot be read, as a mutation left them, become those before.
 void keep_managed_fields(WriteOp& op, const krm::Json& before, krm::Json& changed);
-/// Metadata, schema and hooks. @error kInvalid
-[[nodiscard]] Expected<void> validate_write(WriteOp& op);
+/// Metadata, schema, rules and hooks. @error kInvalid, kTooManyRequests
+void validate_write(const WriteOpPtr& op, std::function<void()> next);
 /// Puts the defaults of the storage version into an object of a kind that this process defines:
 /// what Hooks::prepare left out so that the schema judges it without (KK-019). validate_write does
 /// so.

@@ -534,6 +534,37 @@ class Definitions(unittest.TestCase):
         self.assertEqual(got[1][1], "Invalid value: null: some validation rules were not checked because the object was invalid; "
                                     "correct the existing errors to complete validation")
 
+    def test_SE_102_rules_that_take_long_hold_nobody_up_and_say_the_same(self):
+        """By a thread of their own, of which one logical cluster has one: what they say, warnings and transitions included, stays."""
+        spec = {"type": "object", "properties": {"list": {"type": "array", "maxItems": 1000, "items": {"type": "integer"}, "x-kubernetes-validations": [
+            {"rule": "self.all(x, self.exists(y, y == x))", "message": "cannot be"}, {"rule": "self.all(x, x < 2000)", "message": "too big"},
+            {"rule": "oldSelf.size() <= self.size()", "message": "does not shrink"}]}}}
+        establish(definition("longs", "se102.example.com", spec))
+        path = "/apis/se102.example.com/v1/namespaces/default/longs"
+
+        def write(method, name, last, size=500):
+            items = [*range(size - 1), last]
+            return root.request(method, path + ("" if method == "POST" else f"/{name}"), json.dumps({
+                "apiVersion": "se102.example.com/v1", "kind": "Longs", "metadata": {"name": name}, "spec": {"list": items}}), headers={
+                    "Content-Type": "application/json" if method == "POST" else "application/merge-patch+json"})
+        threads = [threading.Thread(target=write, args=("POST", f"p{i}", 1)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        self.assertEqual(root.get("/api/v1/namespaces/default").status, 200)
+        made = write("POST", "a", 1)
+        self.assertEqual(made.status, 201, made)
+        refused = write("POST", "b", 5000)
+        self.assertEqual((refused.status, [c["field"] for c in refused.json["details"]["causes"]]), (422, ["spec.list"]), refused)
+        self.assertIn("too big", refused.json["message"])
+        self.assertEqual(root.get(path + "/b").status, 404)
+        shrunk = write("PATCH", "a", 1, 499)
+        self.assertEqual(shrunk.status, 422)
+        self.assertIn("does not shrink", shrunk.json["message"])
+        self.assertEqual(write("PATCH", "a", 2).status, 200)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(root.must("GET", path)["items"]), 5)
+
     def test_AM_423_the_rules_of_the_kcp_kinds_run(self):
         def message(method, path, body, headers=None):
             answer = root.request(method, path, json.dumps(body), headers=headers or {"Content-Type": "application/json"})
