@@ -93,6 +93,14 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   struct Denial {
     std::string message, reason;
   };
+  /// The invocation that is being evaluated.
+  struct Current {
+    Json document, condition_document;
+    PolicyInput input;
+    std::uint64_t steps = cel::kPolicySteps;  ///< that all its parameters may do
+    std::size_t params = 0;                   ///< which of them it is
+    std::unique_ptr<PolicyRun> run;           ///< with these; null: not begun
+  };
 
   static std::optional<Json> copy_of(const Json* object) {
     return object == nullptr ? std::nullopt : std::optional(*object);
@@ -212,6 +220,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
 
   /// Runs all of them; again when the authorizer had to be waited for.
   void evaluate() {
+    current_.reset();
     denials_ = std::move(configuration_);
     configuration_ = denials_;
     write_->notes = notes_before_;
@@ -226,15 +235,15 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     evaluate_from(0);
   }
 
-  /// Lets other requests in between policies that take their time.
+  /// Lets other requests in between expressions that take their time.
   void evaluate_from(std::size_t first) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto end = std::chrono::steady_clock::now() + kTurn;
+    const auto is_enough = [end] { return std::chrono::steady_clock::now() >= end; };
     for (std::size_t i = first; i < invocations_.size(); ++i) {
-      if (i > first && std::chrono::steady_clock::now() - begin > kTurn) {
+      if (!go_on(invocations_[i], is_enough)) {
         around_.loop.post([self = shared_from_this(), i] { self->evaluate_from(i); });
         return;
       }
-      run(invocations_[i]);
     }
     if (access_->is_waiting() && ++rounds_ < kMaxRounds) {
       access_->settled([self = shared_from_this()] { self->evaluate(); });
@@ -243,8 +252,30 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     decide();
   }
 
-  void run(const Invocation& invocation) {
-    steps_ = cel::kPolicySteps;
+  /// False: it has begun, and is not over.
+  bool go_on(const Invocation& invocation, const std::function<bool()>& is_enough) {
+    if (current_ == nullptr && !begin(invocation)) {
+      return true;
+    }
+    Current& now = *current_;
+    for (; now.params < invocation.params.size(); ++now.params) {
+      if (now.run == nullptr) {
+        const std::optional<Json>& params = invocation.params[now.params];
+        now.input.params = params ? &*params : nullptr;
+        now.run = std::make_unique<PolicyRun>(*invocation.policy, now.input);
+      }
+      if (!now.run->go_on(is_enough)) {
+        return false;
+      }
+      note(invocation, now.run->take());
+      now.run.reset();
+    }
+    current_.reset();
+    return true;
+  }
+
+  /// False: there is nothing to evaluate.
+  bool begin(const Invocation& invocation) {
     const Form& form =
         review_.has_one_form ? forms_.begin()->second : forms_[form_key(invocation.resource)];
     const PolicyBinding& binding = *invocation.binding;
@@ -254,31 +285,29 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
                                         "failed to configure binding: " + form.fault),
                             ""});
       }
-      return;
+      return false;
     }
     GroupVersionName kind = request_.kind;
     if (form.kind != nullptr) {
       kind = {form.kind->def->group, form.kind->version->name, form.kind->def->kind};
     }
-    const Json document = request_.document(invocation.resource, kind);
-    const Json condition_document = request_.document(request_.resource, kind);
-    PolicyInput input;
+    current_ = std::make_unique<Current>();
+    current_->document = request_.document(invocation.resource, kind);
+    current_->condition_document = request_.document(request_.resource, kind);
+    PolicyInput& input = current_->input;
     input.object = form.object ? &*form.object : nullptr;
     input.old_object = form.old ? &*form.old : nullptr;
-    input.request = &document;
-    input.condition_request = &condition_document;
+    input.request = &current_->document;
+    input.condition_request = &current_->condition_document;
     input.namespace_object = namespace_document_ ? &*namespace_document_ : nullptr;
     input.authorizer = access_.get();
-    input.steps = &steps_;
+    input.steps = &current_->steps;
     input.request_resource.group = request_.resource.group;
     input.request_resource.resource = request_.resource.name;
     input.request_resource.subresource = request_.subresource;
     input.request_resource.ns = request_.ns;
     input.request_resource.name = request_.name;
-    for (const std::optional<Json>& params : invocation.params) {
-      input.params = params ? &*params : nullptr;
-      note(invocation, evaluate_policy(*invocation.policy, input));
-    }
+    return true;
   }
 
   void note(const Invocation& invocation, PolicyOutcome outcome) {
@@ -348,7 +377,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
   std::vector<Invocation> invocations_;
   std::vector<Denial> configuration_, denials_;
   std::optional<Json> namespace_document_;
-  std::uint64_t steps_ = 0;  // that the invocation which runs may do
+  std::unique_ptr<Current> current_;
   int rounds_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "kinds/policies/internal/evaluate.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -79,53 +80,96 @@ cel::AdmissionInput admission_input(const PolicyInput& input, const krm::Json* r
   return out;
 }
 
-MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
-                                 const std::vector<PolicyExpression>& conditions,
-                                 const cel::AdmissionInput& input, std::uint64_t* steps) {
-  if (conditions.empty()) {
-    return {true, ""};
-  }
-  Run run(environment, input, cel::kMatchLimit, steps);
-  std::vector<std::string> errors;
-  bool refused = false;
-  for (const PolicyExpression& condition : conditions) {
-    std::optional<AdmissionResult> result = run.evaluate(condition);
-    if (!result) {
-      return {false, kOutOfBudget};
-    }
-    if (result->kind == Kind::kError) {
-      if (std::find(errors.begin(), errors.end(), result->text) == errors.end()) {
-        errors.push_back(std::move(result->text));
-      }
-    } else if (result->kind == Kind::kFalse) {
-      refused = true;
-    }
-  }
-  if (refused || errors.empty()) {
-    return {!refused, ""};
-  }
-  std::string all;
-  for (const std::string& error : errors) {
-    all += (all.empty() ? "" : ", ") + error;
-  }
-  return {false, errors.size() == 1 ? all : "[" + all + "]"};
-}
-
 namespace {
 
-class Validator {
+/// What match conditions say together.
+class ConditionJudge {
  public:
-  Validator(const CompiledPolicy& policy, const PolicyInput& input)
-      : policy_(policy), input_(input) {}
+  ConditionJudge(const cel::AdmissionEnvironment& environment, const cel::AdmissionInput& input,
+                 std::uint64_t* steps)
+      : run_(environment, input, cel::kMatchLimit, steps) {}
 
-  PolicyOutcome run() {
-    if (matches() && validate()) {
-      annotate();
+  /// False: the budget is used up.
+  bool hear(const PolicyExpression& condition) {
+    std::optional<AdmissionResult> result = run_.evaluate(condition);
+    if (!result) {
+      return false;
     }
-    return std::move(out_);
+    if (result->kind == Kind::kError) {
+      if (std::find(errors_.begin(), errors_.end(), result->text) == errors_.end()) {
+        errors_.push_back(std::move(result->text));
+      }
+    } else {
+      refused_ = refused_ || result->kind == Kind::kFalse;
+    }
+    return true;
+  }
+
+  [[nodiscard]] MatchOutcome outcome() const {
+    if (refused_ || errors_.empty()) {
+      return {!refused_, ""};
+    }
+    std::string all;
+    for (const std::string& error : errors_) {
+      all += (all.empty() ? "" : ", ") + error;
+    }
+    return {false, errors_.size() == 1 ? all : "[" + all + "]"};
   }
 
  private:
+  Run run_;
+  std::vector<std::string> errors_;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
+                                 const std::vector<PolicyExpression>& conditions,
+                                 const cel::AdmissionInput& input) {
+  ConditionJudge judge(environment, input, nullptr);
+  for (const PolicyExpression& condition : conditions) {
+    if (!judge.hear(condition)) {
+      return {false, kOutOfBudget};
+    }
+  }
+  return judge.outcome();
+}
+
+/// Kubernetes' validator.go, an expression at a time.
+class PolicyRun::Impl {
+ public:
+  Impl(const CompiledPolicy& policy, const PolicyInput& input) : policy_(policy), input_(input) {}
+
+  [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
+  PolicyOutcome take() { return std::move(out_); }
+
+  void step() {
+    switch (phase_) {
+      case Phase::kConditions:
+        return match();
+      case Phase::kValidations:
+        return validate();
+      case Phase::kMessages:
+        return make_message();
+      case Phase::kAnnotations:
+        return annotate();
+      case Phase::kOver:
+        return;
+    }
+  }
+
+ private:
+  enum class Phase : std::uint8_t { kConditions, kValidations, kMessages, kAnnotations, kOver };
+
+  void begin(Phase phase, std::uint64_t budget) {
+    phase_ = phase;
+    next_ = 0;
+    const bool judges = phase == Phase::kValidations;
+    run_.emplace(policy_.environment, values(input_.request, input_.namespace_object, judges),
+                 budget, input_.steps);
+  }
+
   [[nodiscard]] cel::AdmissionInput values(const krm::Json* request, const krm::Json* ns,
                                            bool authorizer) const {
     return admission_input(input_, request, ns, authorizer);
@@ -138,43 +182,81 @@ class Validator {
     }
   }
 
-  bool matches() {
-    MatchOutcome outcome =
-        evaluate_conditions(policy_.environment, policy_.conditions,
-                            values(input_.condition_request, nullptr, true), input_.steps);
+  void match() {
+    if (next_ == policy_.conditions.size()) {
+      end_match(judge_ ? judge_->outcome() : MatchOutcome{true, ""});
+      return;
+    }
+    if (!judge_) {
+      judge_.emplace(policy_.environment, values(input_.condition_request, nullptr, true),
+                     input_.steps);
+    }
+    if (!judge_->hear(policy_.conditions[next_++])) {
+      end_match({false, kOutOfBudget});
+    }
+  }
+
+  void end_match(MatchOutcome outcome) {
     if (!outcome.fault.empty()) {
       failed(0, std::move(outcome.fault));
     }
-    return outcome.matches;
+    if (outcome.matches) {
+      begin(Phase::kValidations, cel::kObjectLimit);
+    } else {
+      phase_ = Phase::kOver;
+    }
   }
 
-  bool validate() {
-    Run run(policy_.environment, values(input_.request, input_.namespace_object, true),
-            cel::kObjectLimit, input_.steps);
-    std::vector<AdmissionResult> results;
-    bool fine = true;
-    for (const PolicyValidation& validation : policy_.validations) {
-      std::optional<AdmissionResult> result = run.evaluate(validation.expression);
-      if (!result) {
-        failed(0, kOutOfBudget);
-        return false;
-      }
-      fine = fine && result->kind == Kind::kTrue;
-      results.push_back(std::move(*result));
+  void validate() {
+    if (next_ == policy_.validations.size()) {
+      const bool fine =
+          std::all_of(results_.begin(), results_.end(),
+                      [](const AdmissionResult& result) { return result.kind == Kind::kTrue; });
+      const std::uint64_t budget = run_->budget();
+      begin(fine ? Phase::kAnnotations : Phase::kMessages, fine ? cel::kObjectLimit : budget);
+      return;
     }
-    if (fine) {
-      return true;
+    std::optional<AdmissionResult> result = run_->evaluate(policy_.validations[next_++].expression);
+    if (!result) {
+      failed(0, kOutOfBudget);
+      phase_ = Phase::kOver;
+      return;
     }
-    std::vector<std::string> messages;
-    const bool afforded = make_messages(run.budget(), messages);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (results[i].kind == Kind::kError) {
-        failed(i, std::move(results[i].text));
+    results_.push_back(std::move(*result));
+  }
+
+  /// What a message expression gives, "" where there is nothing to be used.
+  void make_message() {
+    if (next_ == policy_.validations.size()) {
+      refuse(true);
+      return;
+    }
+    const PolicyValidation& validation = policy_.validations[next_++];
+    messages_.emplace_back();
+    if (!validation.message_expression) {
+      return;
+    }
+    const std::optional<AdmissionResult> result = run_->evaluate(*validation.message_expression);
+    if (!result) {
+      refuse(false);
+      return;
+    }
+    std::string text = result->kind == Kind::kString ? trimmed(result->text) : std::string();
+    if (text.size() <= kMaxMessage && text.find('\n') == std::string::npos) {
+      messages_.back() = std::move(text);
+    }
+  }
+
+  /// @param afforded  the budget was enough for all message expressions
+  void refuse(bool afforded) {
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i].kind == Kind::kError) {
+        failed(i, std::move(results_[i].text));
       } else if (!afforded) {
         failed(i, std::string("failed messageExpression: ") + kOutOfBudget);
-      } else if (results[i].kind != Kind::kTrue) {
+      } else if (results_[i].kind != Kind::kTrue) {
         const PolicyValidation& validation = policy_.validations[i];
-        std::string message = std::move(messages[i]);
+        std::string message = std::move(messages_[i]);
         message = message.empty() ? trimmed(validation.message) : message;
         out_.refusals.push_back({i,
                                  message.empty()
@@ -183,64 +265,57 @@ class Validator {
                                  validation.reason});
       }
     }
-    return true;
-  }
-
-  /// What message expressions give, "" where there is nothing to be used. False: out of budget.
-  bool make_messages(std::uint64_t budget, std::vector<std::string>& messages) {
-    Run run(policy_.environment, values(input_.request, input_.namespace_object, false), budget,
-            input_.steps);
-    for (const PolicyValidation& validation : policy_.validations) {
-      messages.emplace_back();
-      if (!validation.message_expression) {
-        continue;
-      }
-      const std::optional<AdmissionResult> result = run.evaluate(*validation.message_expression);
-      if (!result) {
-        return false;
-      }
-      std::string text = result->kind == Kind::kString ? trimmed(result->text) : std::string();
-      if (text.size() <= kMaxMessage && text.find('\n') == std::string::npos) {
-        messages.back() = std::move(text);
-      }
-    }
-    return true;
+    begin(Phase::kAnnotations, cel::kObjectLimit);
   }
 
   void annotate() {
-    if (policy_.annotations.empty()) {
+    if (next_ == policy_.annotations.size()) {
+      phase_ = Phase::kOver;
       return;
     }
-    Run run(policy_.environment, values(input_.request, input_.namespace_object, false),
-            cel::kObjectLimit, input_.steps);
-    for (const PolicyAnnotation& annotation : policy_.annotations) {
-      std::optional<AdmissionResult> result = run.evaluate(annotation.value);
-      if (!result) {
-        out_ = {};
-        failed(0, kOutOfBudget);
-        return;
+    const PolicyAnnotation& annotation = policy_.annotations[next_++];
+    std::optional<AdmissionResult> result = run_->evaluate(annotation.value);
+    if (!result) {
+      out_ = {};
+      failed(0, kOutOfBudget);
+      phase_ = Phase::kOver;
+    } else if (result->kind == Kind::kError) {
+      if (!policy_.ignores_failure) {
+        out_.denials.push_back({0, std::move(result->text), ""});
       }
-      if (result->kind == Kind::kError) {
-        if (!policy_.ignores_failure) {
-          out_.denials.push_back({0, std::move(result->text), ""});
-        }
-      } else if (std::string value = trimmed(result->text);
-                 result->kind == Kind::kString && !value.empty()) {
-        value.resize(std::min(value.size(), kMaxAnnotation));
-        out_.annotations.push_back({annotation.key, std::move(value)});
-      }
+    } else if (std::string value = trimmed(result->text);
+               result->kind == Kind::kString && !value.empty()) {
+      value.resize(std::min(value.size(), kMaxAnnotation));
+      out_.annotations.push_back({annotation.key, std::move(value)});
     }
   }
 
   const CompiledPolicy& policy_;
-  const PolicyInput& input_;
+  const PolicyInput input_;
+  Phase phase_ = Phase::kConditions;
+  std::size_t next_ = 0;                 // expression of the phase
+  std::optional<ConditionJudge> judge_;  // null: no condition was heard
+  std::optional<Run> run_;
+  std::vector<AdmissionResult> results_;  // of the validations
+  std::vector<std::string> messages_;
   PolicyOutcome out_;
 };
 
-}  // namespace
+PolicyRun::PolicyRun(const CompiledPolicy& policy, const PolicyInput& input)
+    : impl_(std::make_unique<Impl>(policy, input)) {}
 
-PolicyOutcome evaluate_policy(const CompiledPolicy& policy, const PolicyInput& input) {
-  return Validator(policy, input).run();
+PolicyRun::~PolicyRun() = default;
+
+bool PolicyRun::go_on(const std::function<bool()>& is_enough) {
+  while (!impl_->is_over()) {
+    impl_->step();
+    if (is_enough() && !impl_->is_over()) {
+      return false;
+    }
+  }
+  return true;
 }
+
+PolicyOutcome PolicyRun::take() { return impl_->take(); }
 
 }  // namespace kintsugi::kinds

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,7 @@ struct MatchOutcome {
 /// Cost: bounded by cel::kMatchLimit.
 [[nodiscard]] MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
                                                const std::vector<PolicyExpression>& conditions,
-                                               const cel::AdmissionInput& input,
-                                               std::uint64_t* steps = nullptr);
+                                               const cel::AdmissionInput& input);
 /// What a policy with one parameter sees.
 [[nodiscard]] cel::AdmissionInput admission_input(const PolicyInput& input,
                                                   const krm::Json* request,
@@ -54,8 +55,27 @@ struct PolicyOutcome {
   std::vector<Annotation> annotations;
 };
 
-/// Evaluates match conditions, validations and audit annotations (Kubernetes' validator.go). Cost:
-/// bounded by cel::kMatchLimit, and twice cel::kObjectLimit.
-[[nodiscard]] PolicyOutcome evaluate_policy(const CompiledPolicy& policy, const PolicyInput& input);
+/// Match conditions, validations, their messages and audit annotations (Kubernetes' validator.go),
+/// an expression at a time, so that others may have turns meanwhile (SE-102). Cost: bounded by
+/// cel::kMatchLimit for all conditions, which are one step, and twice cel::kObjectLimit; a step
+/// else by cel::kCallLimit. Threads: the authorizer's.
+class PolicyRun {
+ public:
+  /// @param policy  outlives this, as what `input` points to
+  PolicyRun(const CompiledPolicy& policy, const PolicyInput& input);
+  ~PolicyRun();
+  PolicyRun(const PolicyRun&) = delete;
+  PolicyRun& operator=(const PolicyRun&) = delete;
+
+  /// Evaluates one expression after the other. @param is_enough  asked after each
+  /// @returns false: it is not over
+  [[nodiscard]] bool go_on(const std::function<bool()>& is_enough);
+  /// When it is over.
+  [[nodiscard]] PolicyOutcome take();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace kintsugi::kinds

@@ -27,7 +27,36 @@ PolicyOutcome run(const std::string& spec) {
   input.object = &object;
   input.request = &request;
   input.condition_request = &request;
-  return evaluate_policy(CompiledPolicy(*policy), input);
+  const CompiledPolicy compiled(*policy);
+  PolicyRun at_once(compiled, input);
+  EXPECT_TRUE(at_once.go_on([] { return false; }));
+  PolicyOutcome outcome = at_once.take();
+  PolicyRun by_step(compiled, input);  // the same, with a break after every expression
+  while (!by_step.go_on([] { return true; })) {
+  }
+  EXPECT_EQ(by_step.take().refusals.size(), outcome.refusals.size());
+  return outcome;
+}
+
+TEST(EvaluatePolicy, SE102_AfterEachExpressionOthersMayHaveATurn) {
+  const Expected<Json> policy = Json::parse(R"json({"metadata":{"name":"p"},"spec":{
+      "matchConditions":[{"name":"a","expression":"true"},{"name":"b","expression":"true"}],
+      "validations":[{"expression":"false","messageExpression":"'no'"},{"expression":"true"}],
+      "auditAnnotations":[{"key":"k","valueExpression":"'v'"}]}})json");
+  ASSERT_TRUE(policy);
+  const CompiledPolicy compiled(*policy);
+  PolicyInput input;
+  PolicyRun run(compiled, input);
+  int breaks = 0;
+  while (!run.go_on([] { return true; })) {
+    ++breaks;
+  }
+  EXPECT_GE(breaks, 7) << "as many as there are expressions";
+  const PolicyOutcome outcome = run.take();
+  ASSERT_EQ(outcome.refusals.size(), 1U);
+  EXPECT_EQ(outcome.refusals[0].message, "no");
+  ASSERT_EQ(outcome.annotations.size(), 1U);
+  EXPECT_EQ(outcome.annotations[0].value, "v");
 }
 
 /// `count` members of a list, each with the dear expression.
