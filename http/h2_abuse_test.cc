@@ -411,6 +411,19 @@ TEST_F(H2ClientAbuse, WhenInterimAnswersCome_OnlyTheFinalOneIsSeen) {
   EXPECT_EQ(response.in.closes, 1);
 }
 
+TEST(H2ClientAbuses, WhenAStatusIsNone_TheAnswerIsBroken) {
+  for (const std::string status : {"051", "000", "099"}) {
+    RunningClient running;
+    EXPECT_TRUE(running.client->feed(frame(kHeaders, kEndHeaders, 1, "\x08\x03" + status)));
+    (void)running.client->feed(frame(kData, kEndStream, 1, "x"));
+    running.client->on_transport_closed(Errc::kClosed);
+    EXPECT_EQ(running.response.heads, 0) << status;
+    EXPECT_EQ(running.response.in.cause, Errc::kProtocol) << status;
+    EXPECT_EQ(running.response.in.closes, 1) << status;
+    EXPECT_FALSE(running.response.in.late) << status;
+  }
+}
+
 TEST_F(H2ClientAbuse, WhenGoawayExcludesTheStream_ItWasNotProcessed) {
   ASSERT_TRUE(client->feed(frame(kGoaway, 0, 0, word(0) + word(0))));
   EXPECT_EQ(response.in.cause, Errc::kNotProcessed);

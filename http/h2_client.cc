@@ -132,7 +132,8 @@ class H2Client final : public H2SessionOf<ClientSession> {
       return;
     }
     auto& stream = static_cast<H2ClientStream&>(*found);
-    if (oversized_) {
+    const bool has_status = status_ >= 100;  // RFC 9110 15; nghttp2 takes 051 for a final one
+    if (oversized_ || (!stream.head_done && !has_status)) {
       stream.abort(Errc::kProtocol);
       return;
     }

@@ -108,6 +108,10 @@ def h2_beyond_window(peer, at):
         peer.sendall(raw_h2.frame(raw_h2.DATA, 0, at, b"a" * 16_384))
 
 
+def h2_no_status(peer, at):
+    peer.sendall(h2_head(at, raw_h2.field(":status", "051")) + raw_h2.frame(raw_h2.DATA, raw_h2.END_STREAM, at, b"ok"))
+
+
 def h2_push(peer, at):
     peer.sendall(raw_h2.frame(raw_h2.SETTINGS, 1, 0) + raw_h2.frame(PUSH_PROMISE, raw_h2.END_HEADERS, at, (2).to_bytes(4, "big") + STATUS_200))
 
@@ -266,6 +270,12 @@ class BadShards(unittest.TestCase):
                 ("pings", "h2", PINGS), ("settings", "h2", SETTINGS), ("empty data", "h2", EMPTY_DATA), ("unknown frames", "h2", UNKNOWNS)):
             with self.subTest(answer=name):
                 self.fails(protocol, answer, within=True)
+
+    def test_SE_135_a_status_that_is_none_is_no_answer(self):
+        self.shard.behave("h2", h2_no_status)
+        for _ in range(3):
+            kit.eventually(lambda: self.outcome()[0] >= 500, 20, "the request fails")
+            self.assertEqual(self.root.get(MAPS).status, 200)
 
     def test_SE_135_a_body_beyond_its_length_is_not_the_next_answer(self):
         self.shard.behave("http/1.1", h1_long_body)
