@@ -45,6 +45,21 @@ void ControllerBase::follow(std::string_view group, std::string_view resource,
 
 namespace {
 
+/// A controller's own write: admission is for others.
+ApiServer::WriteRequest request_of(const ObjectKey& key, const std::string& manager,
+                                   decltype(ApiServer::WriteRequest::what) what) {
+  ApiServer::WriteRequest request;
+  request.cluster = key.cluster;
+  request.group = key.group;
+  request.resource = key.resource;
+  request.ns = key.ns;
+  request.name = key.name;
+  request.what = std::move(what);
+  request.manager = manager;
+  request.skip_admission = true;
+  return request;
+}
+
 std::string describe(const ApiServer::WriteRequest& request) {
   constexpr const char* kVerbs[] = {"create ", "update ",
                                     "delete "};  // in the order of the variant
@@ -72,16 +87,7 @@ void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
 }
 
 void ControllerBase::create(const ObjectKey& key, Json object, WriteDone done) {
-  ApiServer::WriteRequest request;
-  request.cluster = key.cluster;
-  request.group = key.group;
-  request.resource = key.resource;
-  request.ns = key.ns;
-  request.name = key.name;
-  request.what = ApiServer::CreateObject{std::move(object)};
-  request.manager = manager_;
-  request.skip_admission = true;
-  send(std::move(request), std::move(done));
+  send(request_of(key, manager_, ApiServer::CreateObject{std::move(object)}), std::move(done));
 }
 
 /// Says on the object why nothing more happens to it.
@@ -94,16 +100,8 @@ void ControllerBase::stall(const ObjectKey& key) {
                                            "the spec wakes it")) {
     return;
   }
-  ApiServer::WriteRequest request;
-  request.cluster = key.cluster;
-  request.group = key.group;
-  request.resource = key.resource;
-  request.ns = key.ns;
-  request.name = key.name;
-  request.what = ApiServer::UpdateObject{std::move(*object), "status"};
-  request.manager = manager_;
-  request.skip_admission = true;
-  send(std::move(request), [](const Expected<Json>&) {});
+  send(request_of(key, manager_, ApiServer::UpdateObject{std::move(*object), "status"}),
+       [](const Expected<Json>&) {});
 }
 
 void ControllerBase::settle_status(const ObjectKey& key, const Json& before, Json now,
@@ -139,29 +137,13 @@ void ControllerBase::update(const ObjectKey& key, std::string subresource, Json 
   if (stalled != nullptr && stalled->text({"reason"}) == "WriteLoop" && !guard_.rests(place)) {
     set_condition(object, "Stalled", "False", "Moving", "");
   }
-  ApiServer::WriteRequest request;
-  request.cluster = key.cluster;
-  request.group = key.group;
-  request.resource = key.resource;
-  request.ns = key.ns;
-  request.name = key.name;
-  request.what = ApiServer::UpdateObject{std::move(object), std::move(subresource)};
-  request.manager = manager_;
-  request.skip_admission = true;
-  send(std::move(request), std::move(done));
+  send(
+      request_of(key, manager_, ApiServer::UpdateObject{std::move(object), std::move(subresource)}),
+      std::move(done));
 }
 
 void ControllerBase::remove(const ObjectKey& key, std::string uid, WriteDone done) {
-  ApiServer::WriteRequest request;
-  request.cluster = key.cluster;
-  request.group = key.group;
-  request.resource = key.resource;
-  request.ns = key.ns;
-  request.name = key.name;
-  request.manager = manager_;
-  request.what = ApiServer::DeleteObject{std::move(uid)};
-  request.skip_admission = true;
-  send(std::move(request), std::move(done));
+  send(request_of(key, manager_, ApiServer::DeleteObject{std::move(uid)}), std::move(done));
 }
 
 void ControllerBase::remove_in_cascade(std::string_view work, const ObjectKey& key, std::string uid,
