@@ -324,6 +324,7 @@ class Backends(unittest.TestCase):
     def resident(self):
         return int(pathlib.Path(f"/proc/{self.proxy.process.pid}/statm").read_text().split()[1]) * 4096
 
+    @kit.without_sanitizer
     def test_SE_090_writes_that_wait_for_their_end_have_one_purse(self):
         """250 bodies of which each may be 16 MiB: the proxy keeps them until they are whole, and not all of them."""
         begin, most = self.resident(), 0

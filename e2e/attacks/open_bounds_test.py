@@ -143,6 +143,7 @@ class Memory(unittest.TestCase):
             self.assertEqual(proxy.metric("kintsugi_shed_step"), 5)
             self.assertGreaterEqual(proxy.metric('kintsugi_shed_total{step="tenants"}'), 2)
 
+    @kit.without_sanitizer
     def test_SE_T036_watches_that_nobody_reads_end_before_anything_else(self):
         room = 6 << 20
         base = self.used()

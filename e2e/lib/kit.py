@@ -5,6 +5,7 @@ import http.client
 import http.server
 import itertools
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -22,6 +23,18 @@ import unittest
 import urllib.parse
 
 BINARY = pathlib.Path(os.environ.get("KINTSUGI", "build/release/bin/kintsugi")).resolve()
+
+
+def _has_sanitizer():
+    if not BINARY.exists():
+        return False
+    with BINARY.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return text.find(b"__asan_init") >= 0
+
+
+# Built with AddressSanitizer, which takes memory of its own, allows no sandbox, and wants to be the first library that is loaded.
+SANITIZED = _has_sanitizer()
+without_sanitizer = unittest.skipIf(SANITIZED, "AddressSanitizer takes memory of its own, and allows no sandbox")
 os.umask(0o077)  # what tests write are keys, tokens and kubeconfigs, which nobody else may read
 REGIONS = ["eu-west-1", "us-east-1", "ap-south-1"]
 

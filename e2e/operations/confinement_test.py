@@ -22,6 +22,7 @@ def status_of(folder) -> dict[str, str]:
 
 
 class Confinement(unittest.TestCase):
+    @kit.without_sanitizer
     def test_SE_185_proxy_and_shards_run_in_a_sandbox_all_threads(self):
         installation = kit.Installation(shards=1).start_for(self)
         for name in ("proxy", "root"):

@@ -200,6 +200,7 @@ class UpLifeCycle(unittest.TestCase):
             self.assertIn('"/clusters/*/api/v1/namespaces": workspace access not permitted', refused.json["message"])
             self.assertIn("consumers: required", (installation.state / "proxy" / "proxy.yaml").read_text())
 
+    @kit.without_sanitizer
     def test_idle_memory_is_small(self):
         with kit.Installation() as installation:
             sizes = {}
