@@ -93,7 +93,7 @@ Query::Query(std::string_view raw) {
   }
 }
 
-std::optional<std::string_view> Query::get(std::string_view key) const noexcept {
+std::optional<std::string_view> Query::get(std::string_view key) const& noexcept {
   for (const auto& [name, value] : pairs_) {
     if (name == key) {
       return value;
@@ -102,7 +102,7 @@ std::optional<std::string_view> Query::get(std::string_view key) const noexcept 
   return std::nullopt;
 }
 
-std::vector<std::string_view> Query::all(std::string_view key) const {
+std::vector<std::string_view> Query::all(std::string_view key) const& {
   std::vector<std::string_view> values;
   for (const auto& [name, value] : pairs_) {
     if (name == key) {

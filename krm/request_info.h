@@ -11,17 +11,21 @@
 
 namespace kintsugi::krm {
 
-/// Query parameters in order, decoded ('+' is a space). Undecodable pairs are dropped.
+/// Query parameters in order, decoded ('+' is a space). Undecodable pairs are dropped. What is
+/// found lives as long as this: a temporary is not asked.
 class Query {
  public:
   Query() = default;
   explicit Query(std::string_view raw);  ///< without '?'
   /// First value, nullopt when absent.
-  [[nodiscard]] std::optional<std::string_view> get(std::string_view key) const noexcept;
-  [[nodiscard]] std::vector<std::string_view> all(std::string_view key) const;
-  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& pairs() const {
+  [[nodiscard]] std::optional<std::string_view> get(std::string_view key) const& noexcept;
+  std::optional<std::string_view> get(std::string_view key) const&& = delete;
+  [[nodiscard]] std::vector<std::string_view> all(std::string_view key) const&;
+  std::vector<std::string_view> all(std::string_view key) const&& = delete;
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& pairs() const& {
     return pairs_;
   }
+  const std::vector<std::pair<std::string, std::string>>& pairs() const&& = delete;
 
  private:
   std::vector<std::pair<std::string, std::string>> pairs_;

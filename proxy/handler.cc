@@ -1,5 +1,6 @@
 #include "proxy/handler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "aggregation/asking/shard_answer.h"
@@ -392,10 +393,9 @@ ProxyHandler::Answer ProxyHandler::probe(Request&& request, http::ResponseStream
   const bool synced = live || params_.ready();
   const bool open = live || !draining_;
   const bool ok = synced && open;
-  const std::size_t question = request.target.query;
-  const bool verbose =
-      question < head.target.size() &&
-      krm::Query(std::string_view(head.target).substr(question + 1)).get("verbose").has_value();
+  const std::size_t question = std::min(request.target.query + 1, head.target.size());
+  const krm::Query query(std::string_view(head.target).substr(question));
+  const bool verbose = query.get("verbose").has_value();
   if (ok && !verbose) {
     return serving::answer_text(head, stream, 200, "ok");
   }

@@ -1,5 +1,7 @@
 #include "serving/answer.h"
 
+#include <optional>
+
 #include "krm/not_permitted.h"
 #include "krm/protobuf.h"
 #include "krm/status.h"
@@ -85,8 +87,8 @@ AnswerForm AnswerForm::of(const http::RequestHead& head) {
   form.head_only = head.method == "HEAD";
   const std::size_t question = head.target.find('?');
   if (question != std::string::npos && head.target.find("pretty", question) != std::string::npos) {
-    const auto pretty =
-        krm::Query(std::string_view(head.target).substr(question + 1)).get("pretty");
+    const krm::Query query(std::string_view(head.target).substr(question + 1));
+    const std::optional<std::string_view> pretty = query.get("pretty");
     form.pretty = pretty && *pretty != "0" && *pretty != "false";
   }
   return form;

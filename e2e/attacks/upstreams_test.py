@@ -249,7 +249,8 @@ class BadShards(unittest.TestCase):
         kit.eventually(failed_so, 20, f"the request fails: {seen}")
         kit.eventually(lambda: self.shard.closed > 0, 20, "the connection is closed")
         self.assertEqual(self.root.get(MAPS).status, 200)
-        self.assertLess(resident() - before, MORE)
+        if not kit.SANITIZED:
+            self.assertLess(resident() - before, MORE)
         self.assertGreater(proxy.metrics("kintsugi_forward_failures_total"), failed)
 
     def test_SE_135_what_goes_wrong_before_the_answer(self):
