@@ -110,7 +110,7 @@ class Reader {
       blame("rules", "must be a list of at most " + std::to_string(kMostRules) + " rules");
       return;
     }
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    for (std::size_t i = 0; i < value.items().size(); ++i) {
       read_rule(value.items()[i], "rules[" + std::to_string(i) + "]", rules.emplace_back());
     }
   }

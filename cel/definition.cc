@@ -105,7 +105,7 @@ class Checker {
             {place.path + ".items", element, below, correlated ? place.uncorrelated : place.path});
     }
     if (const Json* branches = json.find("allOf")) {
-      for (std::size_t i = 0; i < branches->size() && i < schema.all_of.size(); ++i) {
+      for (std::size_t i = 0; i < branches->items().size() && i < schema.all_of.size(); ++i) {
         Place branch = place;
         branch.path += ".allOf[" + std::to_string(i) + ']';
         check_rules(branches->items()[i], *schema.all_of[i], schema, branch);

@@ -113,7 +113,7 @@ class Validator {
         }
       }
     }
-    for (std::size_t i = 0; i < value.size() && !stopped_; ++i) {
+    for (std::size_t i = 0; i < value.items().size() && !stopped_; ++i) {
       const Json& item = value.items()[i];
       const std::optional<std::string> key = by_key ? key_of(item) : std::nullopt;
       const auto found = key ? before.find(*key) : before.end();

@@ -74,7 +74,7 @@ void check_review_versions(const Json& versions, const std::string& field,
   }
   std::set<std::string_view> seen;
   bool known = false;
-  for (std::size_t i = 0; i < versions.size(); ++i) {
+  for (std::size_t i = 0; i < versions.items().size(); ++i) {
     const Json& version = versions.items()[i];
     const std::string_view name = version.as_string();
     const std::string here = field + '[' + std::to_string(i) + ']';

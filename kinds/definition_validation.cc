@@ -58,7 +58,7 @@ void check_names(const Json& names, const std::string& path, std::vector<Cause>&
   check_mixed_case(path + ".listKind", member(names, "listKind"), causes);
   const auto list = [&](std::string_view key) {
     const Json& values = member(names, key);
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t i = 0; i < values.items().size(); ++i) {
       const Json& value = values.items()[i];
       const auto faults = krm::check_dns1035_label(value.as_string());
       if (!faults.empty()) {
@@ -107,7 +107,7 @@ std::string versions_text(const Json& versions, bool shared_schema, bool shared_
 
 /// True when every version says the same: the reference then reports at the top of the spec.
 bool all_share(const Json& versions, std::string_view key) {
-  if (versions.size() == 0) {
+  if (versions.items().empty()) {
     return false;
   }
   const Json& first = member(versions.items()[0], key);
@@ -153,7 +153,7 @@ void check_columns(const Json& columns, const std::string& path, std::vector<Cau
   static const std::set<std::string_view> kFormats = {"byte",  "date",  "date-time", "double",
                                                       "float", "int32", "int64",     "password"};
   constexpr std::string_view kTypeDetail = "must be one of boolean,date,integer,number,string";
-  for (std::size_t i = 0; i < columns.size(); ++i) {
+  for (std::size_t i = 0; i < columns.items().size(); ++i) {
     const Json& column = columns.items()[i];
     const std::string here = item(path, i);
     if (column.text({"name"}).empty()) {
@@ -213,7 +213,7 @@ const Json* schema_at(const Json& schema, std::string_view path, std::string& fa
 void check_selectable(const Json& fields, const Json& schema, const std::string& path,
                       std::vector<Cause>& causes) {
   std::set<std::string_view> seen;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
+  for (std::size_t i = 0; i < fields.items().size(); ++i) {
     const Json& given = member(fields.items()[i], "jsonPath");
     const std::string here = item(path, i) + ".jsonPath";
     const std::string_view text = given.as_string();
@@ -249,7 +249,7 @@ void check_selectable(const Json& fields, const Json& schema, const std::string&
 /// The schema that the stored definition has for a version, null when it has none.
 const Json* stored_schema(const Json* old, std::string_view version) {
   const Json* versions = old == nullptr ? nullptr : old->at({"spec", "versions"});
-  for (std::size_t i = 0; versions != nullptr && i < versions->size(); ++i) {
+  for (std::size_t i = 0; versions != nullptr && i < versions->items().size(); ++i) {
     if (versions->items()[i].text({"name"}) == version) {
       return versions->items()[i].at({"schema", "openAPIV3Schema"});
     }
@@ -327,7 +327,7 @@ struct Shared {
         subresources(all_share(versions, "subresources")),
         columns(all_share(versions, "additionalPrinterColumns")),
         fields(all_share(versions, "selectableFields")) {
-    for (std::size_t i = 0; i < versions.size(); ++i) {
+    for (std::size_t i = 0; i < versions.items().size(); ++i) {
       status = status || has_status(versions.items()[i]);
     }
   }
@@ -382,7 +382,7 @@ void check_deprecation(const Json& version, const std::string& path, std::vector
 
 void check_versions(const Json& versions, const Json* old, const Shared& all,
                     std::vector<Cause>& causes) {
-  for (std::size_t i = 0; i < versions.size(); ++i) {
+  for (std::size_t i = 0; i < versions.items().size(); ++i) {
     if (!member(member(versions.items()[i], "schema"), "openAPIV3Schema").is_object()) {
       causes.push_back(krm::field_required(item("spec.versions", i) + ".schema.openAPIV3Schema"));
     }
@@ -391,7 +391,7 @@ void check_versions(const Json& versions, const Json* old, const Shared& all,
   int storage = 0;
   bool unique = true;
   std::string first_fault;
-  for (std::size_t i = 0; i < versions.size(); ++i) {
+  for (std::size_t i = 0; i < versions.items().size(); ++i) {
     const Json& version = versions.items()[i];
     const std::string here = item("spec.versions", i);
     storage += flag(version, "storage") ? 1 : 0;
@@ -434,7 +434,7 @@ void check_stored_versions(const Json& crd, std::vector<Cause>& causes) {
     return;
   }
   std::map<std::string_view, std::size_t> left;
-  for (std::size_t i = 0; i < stored->size(); ++i) {
+  for (std::size_t i = 0; i < stored->items().size(); ++i) {
     left[stored->items()[i].as_string()] = i;
   }
   for (const Json& version : member(member(crd, "spec"), "versions").items()) {
@@ -553,7 +553,7 @@ void validate_definition(const Json& crd, const Json* old, std::vector<Cause>& c
     }
   }
   check_names(names, "spec.names", causes);
-  if (versions.size() != 0) {
+  if (!versions.items().empty()) {
     check_contents(versions.items()[0], old, shared, true, "spec", causes);
   }
   validate_conversion(member(spec, "conversion"), causes);

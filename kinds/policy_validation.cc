@@ -446,7 +446,7 @@ void validate_policy(const Json& policy, const Json* old, std::vector<Cause>& ca
 
 void validate_policy_status(const Json& policy, std::vector<Cause>& causes) {
   if (const Json* warnings = policy.at({"status", "typeChecking", "expressionWarnings"})) {
-    for (std::size_t i = 0; i < warnings->size(); ++i) {
+    for (std::size_t i = 0; i < warnings->items().size(); ++i) {
       const std::string field = at("status.typeChecking.expressionWarnings", i);
       for (const char* member : {"warning", "fieldRef"}) {
         if (trim(warnings->items()[i].text({member})).empty()) {
@@ -460,7 +460,7 @@ void validate_policy_status(const Json& policy, std::vector<Cause>& causes) {
   if (conditions == nullptr) {
     return;
   }
-  for (std::size_t i = 0; i < conditions->size(); ++i) {
+  for (std::size_t i = 0; i < conditions->items().size(); ++i) {
     const Json& condition = conditions->items()[i];
     const std::string field = at("status.conditions", i);
     const std::string_view type = condition.text({"type"});

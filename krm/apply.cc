@@ -397,7 +397,7 @@ void find_atomics(const std::string& path, const Schema* schema, const Json& val
     if (schema == nullptr || schema->list_type == ListType::kAtomic) {
       found.push_back(path);
     }
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    for (std::size_t i = 0; i < value.items().size(); ++i) {
       find_atomics(path + "[" + std::to_string(i) + "]",
                    schema == nullptr ? nullptr : schema->items.get(), value.items()[i], found);
     }

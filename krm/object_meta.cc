@@ -106,7 +106,7 @@ void validate_finalizers(const Json& finalizers, const std::string& field, bool 
     causes.push_back(field_invalid(field, finalizers,
                                    "finalizer orphan and foregroundDeletion cannot be both set"));
   }
-  for (std::size_t i = 0; builtin && i < finalizers.size(); ++i) {
+  for (std::size_t i = 0; builtin && i < finalizers.items().size(); ++i) {
     const std::string_view name = finalizers.items()[i].as_string();
     if (name.find('/') == std::string_view::npos && name != kOrphanFinalizer &&
         name != kForegroundFinalizer && name != kNamespaceFinalizer) {
@@ -125,7 +125,7 @@ const Json& member(const Json& object, std::string_view key) {
 
 /// What else can be wrong with entries was refused, or dropped, where they were read.
 void validate_managers(const Json& entries, const std::string& path, std::vector<Cause>& causes) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  for (std::size_t i = 0; i < entries.items().size(); ++i) {
     const Json& entry = entries.items()[i];
     const std::string here = path + '[' + std::to_string(i) + ']';
     if (entry.text({"manager"}).size() > kMaxManagerBytes) {

@@ -62,7 +62,7 @@ class SchemaCheck {
     }
     for (std::string_view key : {"allOf", "oneOf", "anyOf"}) {
       if (const Json* parts = schema.find(key)) {
-        for (std::size_t i = 0; i < parts->size(); ++i) {
+        for (std::size_t i = 0; i < parts->items().size(); ++i) {
           visit(parts->items()[i], at(path, key, i), false, inside, depth + 1);
         }
       }

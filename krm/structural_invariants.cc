@@ -51,8 +51,8 @@ class StructureCheck {
     }
     extensions(schema, path);
     const Json* all_of = schema.find("allOf");
-    const bool first_pattern =
-        all_of != nullptr && all_of->size() != 0 && is_int_or_string_pattern(all_of->items()[0]);
+    const bool first_pattern = all_of != nullptr && !all_of->items().empty() &&
+                               is_int_or_string_pattern(all_of->items()[0]);
     validations(schema, is_int_or_string_pattern(schema), first_pattern, path, depth);
     types(schema, level, path);
     meta_fields(schema, level, path);
@@ -69,7 +69,7 @@ class StructureCheck {
     }
     for (std::string_view key : {"allOf", "anyOf", "oneOf"}) {
       if (const Json* parts = validation.find(key)) {
-        for (std::size_t i = 0; i < parts->size(); ++i) {
+        for (std::size_t i = 0; i < parts->items().size(); ++i) {
           nested_completeness(parts->items()[i], structure, s_path, at(v_path, key, i), depth + 1);
         }
       }
@@ -210,7 +210,7 @@ class StructureCheck {
       if (parts == nullptr || (key == "anyOf" && skip_any_of)) {
         continue;
       }
-      for (std::size_t i = 0; i < parts->size(); ++i) {
+      for (std::size_t i = 0; i < parts->items().size(); ++i) {
         nested(parts->items()[i], key == "allOf" && i == 0 && skip_first_all_of, at(path, key, i),
                depth + 1);
       }

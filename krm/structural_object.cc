@@ -90,7 +90,7 @@ void check_lists(const Schema& schema, const Json& value, const std::string& pat
   if (value.is_array()) {
     const auto at = [&](std::size_t index) { return path + '[' + std::to_string(index) + ']'; };
     std::map<std::string, int> seen;
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    for (std::size_t i = 0; i < value.items().size(); ++i) {
       const Json& item = value.items()[i];
       if (schema.list_type == ListType::kSet) {
         if (++seen[item.dump()] == 2) {
@@ -108,7 +108,7 @@ void check_lists(const Schema& schema, const Json& value, const std::string& pat
         }
       }
     }
-    for (std::size_t i = 0; schema.items && i < value.size(); ++i) {
+    for (std::size_t i = 0; schema.items && i < value.items().size(); ++i) {
       check_lists(*schema.items, value.items()[i], at(i), causes);
     }
     return;

@@ -112,6 +112,27 @@ class Expressions(unittest.TestCase):
         self.assertEqual(installation.pid("root"), before)
 
 
+class Schemas(unittest.TestCase):
+    def test_SE_002_schemas_with_parts_of_another_type_are_refused_and_nothing_ends(self):
+        bob, before = user_client("bob"), installation.pid("root")
+        names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+        for key in ("allOf", "anyOf", "oneOf", "items", "properties", "not", "enum", "required", "x-kubernetes-validations", "x-kubernetes-list-map-keys"):
+            for value in ({"type": "string"}, [], [[]], [{"a": [1]}], "x", 1, None, True):
+                part = {"type": "object", key: value}
+                for schema in (part, {"type": "object", "properties": {"spec": part}}):
+                    spec = {"group": "shapes.example", "scope": "Namespaced", "names": names}
+                    for path, kind, name, stored in (
+                            ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "CustomResourceDefinition", "things.shapes.example",
+                             {"schema": {"openAPIV3Schema": schema}}),
+                            ("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", "APIResourceSchema", "v1.things.shapes.example", {"schema": schema})):
+                        group = path.split("/apis/")[1].rsplit("/", 1)[0]
+                        answer = bob.request("POST", path + "?dryRun=All", {
+                            "apiVersion": group, "kind": kind, "metadata": {"name": name},
+                            "spec": spec | {"versions": [{"name": "v1", "served": True, "storage": True} | stored]}})
+                        self.assertIn(answer.status, (201, 400, 403, 422), (kind, schema, answer))
+        self.assertEqual(installation.pid("root"), before)
+
+
 class Installed(unittest.TestCase):
     def test_SE_089_limits_of_up_are_those_of_its_processes(self):
         self.assertEqual(fairness()["seats"], SEATS)

@@ -99,7 +99,7 @@ Expected<std::vector<SliceEndpoint>> parse_endpoints(const Json& slice) {
   if (!list->is_array()) {
     return fail(Errc::kInvalid, "status.endpoints: must be a list");
   }
-  for (std::size_t i = 0; i < list->size(); ++i) {
+  for (std::size_t i = 0; i < list->items().size(); ++i) {
     auto endpoint = parse_endpoint(list->items()[i], i);
     if (!endpoint) {
       return fail(std::move(endpoint.error()));

@@ -69,7 +69,7 @@ bool is_admin_binding(const Json& binding, std::string_view user) {
   const Json* subjects = binding.find("subjects");
   return binding.text({"roleRef", "kind"}) == "ClusterRole" &&
          binding.text({"roleRef", "name"}) == "cluster-admin" && subjects != nullptr &&
-         subjects->size() == 1 && subjects->items()[0].text({"kind"}) == "User" &&
+         subjects->items().size() == 1 && subjects->items()[0].text({"kind"}) == "User" &&
          subjects->items()[0].text({"name"}) == user;
 }
 
