@@ -18,8 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const std::string canonical = quantity->to_string();
   const Expected<Quantity> again = Quantity::parse(canonical);
+  // 2000 bytes of 1.953125Ki have no suffix: read again they are a decimal 2k, as Kubernetes has
+  // it.
+  const bool is_decimal_now = text.ends_with('i') && !canonical.ends_with('i');
   const bool rounded = canonical.ends_with('i') || !quantity->is_whole();
-  if (!again || again->to_string() != canonical || (!rounded && !(*again == *quantity)) ||
+  if (!again || (!is_decimal_now && again->to_string() != canonical) ||
+      (!rounded && !(*again == *quantity)) ||
       (!quantity->is_negative() && again->ceiling() < quantity->ceiling())) {
     std::abort();
   }

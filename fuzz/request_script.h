@@ -163,6 +163,7 @@ inline void change_script(Script& script, const ScriptWords& words, std::mt19937
     default:
       if (script.size() < kMostRequests) {
         script.push_back(request);
+        return;  // `request` is elsewhere now
       }
   }
   if (target.size() > 4'096 || request.headers.size() > 40) {
