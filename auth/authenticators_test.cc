@@ -443,6 +443,7 @@ TEST(Jwt, WhenKeysComeInAnyFormOfPem_SE203_TheyAreReadOrRefusedAsAWhole) {
   });
   for (const std::string& bad :
        {locked, std::string("-----BEGIN PUBLIC KEY-----\n"), std::string("-----BEGIN "),
+        std::string("-----BEGIN RSA PUBLIC KEY-----"),
         std::string("-----BEGIN RSA PUBLIC KEY-----\n!!\n-----END RSA PUBLIC KEY-----\n"),
         std::string("-----BEGIN RSA PUBLIC KEY-----\nAAAA\n-----END RSA PUBLIC KEY-----\n"),
         std::string("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),

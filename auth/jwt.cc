@@ -121,7 +121,7 @@ Expected<JwtKeys> JwtKey::parse_pem(std::string_view pem) {
       X509Ptr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
       key.reset(certificate ? X509_get_pubkey(certificate.get()) : nullptr);
     } else if (bio && block.starts_with("-----BEGIN RSA PUBLIC KEY")) {
-      const std::size_t body = block.find('\n');
+      const std::size_t body = std::min(block.find('\n'), block.size());
       std::string der64;
       for (const char c : block.substr(body, block.find("-----END") - body)) {
         if (c != '\n' && c != '\r') {
