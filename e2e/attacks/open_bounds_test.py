@@ -162,10 +162,10 @@ class Memory(unittest.TestCase):
             while proxy.metric('kintsugi_shed_total{step="watches"}') == 0:
                 self.assertLess(time.monotonic(), end, proxy.metric("kintsugi_memory_used_bytes") / (base + room))
                 name = f"large-{written}"
-                admin.must("POST", MAPS, {"metadata": {"name": name}, "data": {"k": "x" * 4_000}})
+                admin.must("POST", MAPS, {"metadata": {"name": name}, "data": {"k": "x" * 2_000}})
                 written += 1
                 # Memory is looked at five times a second: what comes must not pass two steps between two looks.
-                kit.stays(lambda: proxy.metric('kintsugi_shed_total{step="connections"}') == 0, 0.25)
+                kit.stays(lambda: proxy.metric('kintsugi_shed_total{step="connections"}') == 0, 0.4)
             self.assertEqual(proxy.metric('kintsugi_shed_total{step="connections"}'), 0)
             self.assertEqual(admin.get(MAPS + "/large-0").status, 200)
             kit.eventually(lambda: proxy.metric("kintsugi_shed_step") < 3, 20, "memory is there again")
