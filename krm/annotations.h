@@ -92,6 +92,17 @@ inline constexpr std::string_view kAcceptableClaimsV1alpha2Annotation =
     "apis.v1alpha2.kcp.io/acceptable-permission-claims";
 inline constexpr std::string_view kClaimsV1alpha1Annotation =
     "apis.v1alpha2.kcp.io/v1alpha1-permission-claims";
+/// @{ The same of the claims in the status of an APIBinding (KK-170): verbs and selectors for
+/// v1alpha2, all and resourceSelector for v1alpha1.
+inline constexpr std::string_view kStatusExportClaimsAnnotation =
+    "apis.v1alpha2.kcp.io/status-export-permission-claims";
+inline constexpr std::string_view kStatusAppliedClaimsAnnotation =
+    "apis.v1alpha2.kcp.io/status-applied-permission-claims";
+inline constexpr std::string_view kStatusExportClaimsV1alpha1Annotation =
+    "apis.v1alpha2.kcp.io/v1alpha1-status-export-permission-claims";
+inline constexpr std::string_view kStatusAppliedClaimsV1alpha1Annotation =
+    "apis.v1alpha2.kcp.io/v1alpha1-status-applied-permission-claims";
+/// @}
 
 // Ours, on APIExportEndpointSlices.
 /// Which URLs the slice lists; users.

@@ -9,7 +9,6 @@
 
 #include "controlplane/admission/privileges.h"
 #include "controlplane/internal/names.h"
-#include "controlplane/kinds/kept_claims.h"
 #include "krm/annotations.h"
 #include "krm/go_text.h"
 #include "krm/status.h"
@@ -86,10 +85,10 @@ constexpr std::string_view kKeptClaims[] = {
 };
 
 constexpr std::string_view kKeptStatusClaims[] = {
-    kStatusExportClaimsAnnotation,
-    kStatusAppliedClaimsAnnotation,
-    kStatusExportClaimsV1alpha1Annotation,
-    kStatusAppliedClaimsV1alpha1Annotation,
+    krm::kStatusExportClaimsAnnotation,
+    krm::kStatusAppliedClaimsAnnotation,
+    krm::kStatusExportClaimsV1alpha1Annotation,
+    krm::kStatusAppliedClaimsV1alpha1Annotation,
 };
 
 bool names_same(const Json& a, const Json& b) {

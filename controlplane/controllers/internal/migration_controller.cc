@@ -306,31 +306,28 @@ void MigrationController::arrive(const JobPtr& job) {
 
 void MigrationController::clean(const JobPtr& job) {
   since_.erase(job->text);
-  ask(job, job->from, "leave", Json::object(), [this, job](const Expected<Json>& left) {
-    if (!left) {
-      log_warn(
-          "the origin does not give up what has moved",
-          {{"cluster", job->cluster}, {"shard", job->from}, {"error", left.error().to_string()}});
-      queue_.add_once_after(job->text, kTryAgain);
-      job->finished(true);
-      return;
-    }
-    enter(job, "DestinationFinalize");
-  });
+  insist(job, job->from, "leave", "the origin does not give up what has moved",
+         "DestinationFinalize");
 }
 
 void MigrationController::finalize(const JobPtr& job) {
-  ask(job, job->to, "settle", Json::object(), [this, job](const Expected<Json>& settled) {
-    if (!settled) {
-      log_warn(
-          "the destination does not say that a move is over",
-          {{"cluster", job->cluster}, {"shard", job->to}, {"error", settled.error().to_string()}});
-      queue_.add_once_after(job->text, kTryAgain);
-      job->finished(true);
-      return;
-    }
-    enter(job, "Completed");
-  });
+  insist(job, job->to, "settle", "the destination does not say that a move is over", "Completed");
+}
+
+void MigrationController::insist(const JobPtr& job, const std::string& shard, const char* step,
+                                 const char* fault, const char* phase) {
+  ask(job, shard, step, Json::object(),
+      [this, job, shard, fault, phase](const Expected<Json>& done) {
+        if (!done) {
+          log_warn(
+              fault,
+              {{"cluster", job->cluster}, {"shard", shard}, {"error", done.error().to_string()}});
+          queue_.add_once_after(job->text, kTryAgain);
+          job->finished(true);
+          return;
+        }
+        enter(job, phase);
+      });
 }
 
 /// The destination says first that it will not have it; only then may the origin go on.

@@ -45,6 +45,10 @@ class MigrationController final : public apiserver::ControllerBase {
   void arrive(const JobPtr& job);
   void clean(const JobPtr& job);
   void finalize(const JobPtr& job);
+  /// Asks a shard for a step until it is done, then the next phase begins. @param fault  for the
+  /// log
+  void insist(const JobPtr& job, const std::string& shard, const char* step, const char* fault,
+              const char* phase);
   void failed(const JobPtr& job, const Error& error);
   void give_up(const JobPtr& job, const std::string& why);
   void release(const JobPtr& job, const std::string& why);

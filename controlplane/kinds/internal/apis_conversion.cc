@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "controlplane/kinds/internal/member_order.h"
-#include "controlplane/kinds/kept_claims.h"
 #include "krm/annotations.h"
 
 namespace kintsugi::controlplane {
@@ -192,10 +191,10 @@ struct StatusClaims {
   bool scoped;  ///< v1alpha2 says with a selector which objects
 };
 constexpr StatusClaims kStatusClaims[] = {
-    {"exportPermissionClaims", kStatusExportClaimsAnnotation, kStatusExportClaimsV1alpha1Annotation,
-     false},
-    {"appliedPermissionClaims", kStatusAppliedClaimsAnnotation,
-     kStatusAppliedClaimsV1alpha1Annotation, true}};
+    {"exportPermissionClaims", krm::kStatusExportClaimsAnnotation,
+     krm::kStatusExportClaimsV1alpha1Annotation, false},
+    {"appliedPermissionClaims", krm::kStatusAppliedClaimsAnnotation,
+     krm::kStatusAppliedClaimsV1alpha1Annotation, true}};
 
 void status_from_storage(Json& object, const StatusClaims& of) {
   const Json kept = take_annotation(object, of.old_annotation);

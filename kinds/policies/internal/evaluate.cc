@@ -127,6 +127,9 @@ class ConditionJudge {
 MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
                                  const std::vector<PolicyExpression>& conditions,
                                  const cel::AdmissionInput& input) {
+  if (conditions.empty()) {
+    return {true, ""};
+  }
   ConditionJudge judge(environment, input, nullptr);
   for (const PolicyExpression& condition : conditions) {
     if (!judge.hear(condition)) {
@@ -163,6 +166,10 @@ class PolicyRun::Impl {
   enum class Phase : std::uint8_t { kConditions, kValidations, kMessages, kAnnotations, kOver };
 
   void begin(Phase phase, std::uint64_t budget) {
+    if (phase == Phase::kAnnotations && policy_.annotations.empty()) {
+      phase_ = Phase::kOver;
+      return;
+    }
     phase_ = phase;
     next_ = 0;
     const bool judges = phase == Phase::kValidations;
