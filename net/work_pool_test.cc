@@ -31,7 +31,7 @@ struct Gate {
 
 TEST(WorkPool, WorkIsDoneElsewhereAndToldOnTheLoop) {
   Loop loop("test");
-  WorkPool& pool =
+  static WorkPool& pool =
       WorkPool::make({.thread_name = "kin-test", .threads = 1, .of_one = 1, .waiting = 4});
   std::thread::id worked, told;
   const auto kept = pool.run(
@@ -44,7 +44,7 @@ TEST(WorkPool, WorkIsDoneElsewhereAndToldOnTheLoop) {
 
 TEST(WorkPool, SE102_WhoHasMuchOfItKeepsNoThreadFromOthers) {
   Loop loop("test");
-  WorkPool& pool =
+  static WorkPool& pool =
       WorkPool::make({.thread_name = "kin-test", .threads = 2, .of_one = 1, .waiting = 3});
   Gate gate;
   std::vector<std::shared_ptr<void>> kept;
@@ -70,7 +70,7 @@ TEST(WorkPool, SE102_WhoHasMuchOfItKeepsNoThreadFromOthers) {
 
 TEST(WorkPool, WhenNobodyWaitsAnyMore_ItIsNotBegunAndNotTold) {
   Loop loop("test");
-  WorkPool& pool =
+  static WorkPool& pool =
       WorkPool::make({.thread_name = "kin-test", .threads = 1, .of_one = 1, .waiting = 4});
   Gate gate;
   std::atomic<bool> begun = false;
