@@ -155,6 +155,14 @@ class MutatingPolicies(unittest.TestCase):
                           matchConditions=[{"name": "named", "expression": "object.data.case == 'atomic'"}]))
         self.refused("error applying patch: ", case="atomic")
 
+    def test_SE_102_conditions_that_take_several_turns_say_the_same(self):
+        """Six that scan 100,000 letters six times: more than a turn, less than the budget."""
+        scans = "[1,2,3,4,5,6].all(i, i > 0 && !object.data.long.matches('[bc][0-9]'))"
+        long = [{"name": f"scan-{i}", "expression": scans} for i in range(6)]
+        self.bound(policy("long", patch("[JSONPatch{op: 'add', path: '/data/y', value: 'z'}]"), matchConditions=long))
+        self.becomes({"long": "a" * 100_000, "y": "z"}, long="a" * 100_000)
+        self.assertNotIn("y", self.make("x", long="a" * 100_000 + "b12").json["data"])
+
     def test_AM334_parameters(self):
         self.team.must("POST", MAPS, config_map("values", color="red"))
         self.addCleanup(self.team.request, "DELETE", MAPS + "/values")

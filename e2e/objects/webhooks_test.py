@@ -398,6 +398,19 @@ class Webhooks(unittest.TestCase):
         refused = kit.eventually(lambda: (a := self.make("broken", query="?dryRun=All")).status == 403 and a)
         self.assertIn("configmaps \"broken\" is forbidden: expression 'object.nope == 1' resulted in error", refused.json["message"])
 
+    def test_SE_102_conditions_that_take_several_turns_say_the_same(self):
+        """Six that scan 100,000 letters six times: more than a turn, less than the budget."""
+        scans = "[1,2,3,4,5,6].all(i, i > 0 && !object.data.long.matches('[bc][0-9]'))"
+        hook = self.serve(allow)
+        self.configure(VALIDATING, self.entry(hook.url, matchConditions=[{"name": f"scan-{i}", "expression": scans} for i in range(6)]))
+
+        def make(text):
+            return self.make("long", query="?dryRun=All", long=text).status
+        kit.eventually(lambda: make("a" * 100_000) == 201 and hook.asked)
+        hook.asked.clear()
+        self.assertEqual(make("a" * 100_000 + "b12"), 201)
+        self.assertEqual(hook.asked, [])
+
     def test_AM334_namespaces_select(self):
         hook = self.serve(allow)
         self.team.must("POST", "/api/v1/namespaces", {"metadata": {"name": "watched", "labels": {"hooks": "yes"}}})

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kinds/policies/internal/surroundings.h"
 #include "kinds/policies/mutating/policy_mutations.h"
 #include "kinds/policies/webhooks/webhook_request.h"
 #include "krm/go_text.h"
@@ -20,12 +21,11 @@ using krm::Json;
 /// One write on its way through policies and webhooks that may change it, in one round or two.
 class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
  public:
-  MutatingRun(net::Loop& loop, Alive::Guard alive, apiserver::PendingWritePtr write,
+  MutatingRun(AdmissionSurroundings around, apiserver::PendingWritePtr write,
               std::shared_ptr<WebhookRequest> request, std::shared_ptr<PolicyMutations> policies,
               std::shared_ptr<const WebhookIndex::Webhooks> webhooks,
               std::function<void(Expected<Changed>)> done)
-      : loop_(loop),
-        alive_(std::move(alive)),
+      : around_(std::move(around)),
         write_(std::move(write)),
         request_(std::move(request)),
         policies_(std::move(policies)),
@@ -72,11 +72,7 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
 
   /// In a turn of its own, as there may be many.
   void go_on(std::size_t next) {
-    loop_.post([self = shared_from_this(), next] {
-      if (self->alive_) {
-        self->run_from(next);
-      }
-    });
+    around_.later([self = shared_from_this(), next] { self->run_from(next); });
   }
 
   void invoke(std::size_t i, Expected<std::optional<WebhookRequest::Invocation>> invocation) {
@@ -181,8 +177,7 @@ class MutatingRun : public std::enable_shared_from_this<MutatingRun> {
                            ",\"mutated\":" + (differs ? "true" : "false") + "}");
   }
 
-  net::Loop& loop_;
-  const Alive::Guard alive_;
+  const AdmissionSurroundings around_;
   const apiserver::PendingWritePtr write_;
   const std::shared_ptr<WebhookRequest> request_;
   const std::shared_ptr<PolicyMutations> policies_;
@@ -212,16 +207,14 @@ bool MutationAdmission::may_change(const apiserver::PendingWrite& write) const {
 
 void MutationAdmission::mutate(const apiserver::PendingWritePtr& write, apiserver::Review review,
                                std::function<void(Expected<Changed>)> done) {
-  auto request = std::make_shared<WebhookRequest>(
-      WebhookSurroundings{registry_, server_->reader(), authorizer_, *calls_}, write,
-      std::move(review));
+  const AdmissionSurroundings around{loop_, alive_.weak(), registry_, server_->reader(),
+                                     authorizer_};
+  auto request = std::make_shared<WebhookRequest>(around, *calls_, write, std::move(review));
   const std::string rules = scope_.cluster_of(*write);
-  auto policies = std::make_shared<PolicyMutations>(
-      PolicyMutations::Surroundings{loop_, alive_.weak(), registry_, server_->reader(),
-                                    authorizer_},
-      rules, policies_.hooks(rules), write, request->forms());
-  std::make_shared<MutatingRun>(loop_, alive_.weak(), write, std::move(request),
-                                std::move(policies), webhooks_.webhooks(rules), std::move(done))
+  auto policies = std::make_shared<PolicyMutations>(around, rules, policies_.hooks(rules), write,
+                                                    request->forms());
+  std::make_shared<MutatingRun>(around, write, std::move(request), std::move(policies),
+                                webhooks_.webhooks(rules), std::move(done))
       ->run();
 }
 

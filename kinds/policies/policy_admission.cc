@@ -1,7 +1,6 @@
 #include "kinds/policies/policy_admission.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "kinds/policies/internal/evaluate.h"
 #include "kinds/policies/internal/params.h"
 #include "kinds/policies/internal/policy_request.h"
+#include "kinds/policies/internal/surroundings.h"
 #include "kinds/policies/internal/write_subject.h"
 #include "krm/annotations.h"
 #include "krm/status.h"
@@ -21,7 +21,6 @@ namespace {
 
 using krm::Json;
 
-constexpr std::chrono::milliseconds kTurn(2);  ///< evaluated without a break
 constexpr int kMaxRounds = 64;  ///< evaluations of one request that waited for the authorizer
 
 Errc code_of(std::string_view reason) {
@@ -42,19 +41,11 @@ std::string failure_note(const PolicyOutcome::Refusal& refusal, const PolicyBind
   return out + "]}]";
 }
 
-/// What a check works with besides the write; all outlive it.
-struct Surroundings {
-  net::Loop& loop;
-  const apiserver::Registry& registry;
-  const apiserver::ObjectReader& reader;
-  auth::Authorizer& authorizer;
-};
-
 /// One write on its way through the policies of its cluster.
 class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
  public:
   /// @param rules  the logical cluster whose policies, bindings and parameters hold
-  PolicyCheck(const Surroundings& around, PolicyIndex& policies, std::string rules,
+  PolicyCheck(const AdmissionSurroundings& around, PolicyIndex& policies, std::string rules,
               apiserver::PendingWritePtr write, apiserver::Review review,
               std::function<void(Expected<void>)> done)
       : around_(around),
@@ -237,11 +228,10 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
 
   /// Lets other requests in between expressions that take their time.
   void evaluate_from(std::size_t first) {
-    const auto end = std::chrono::steady_clock::now() + kTurn;
-    const auto is_enough = [end] { return std::chrono::steady_clock::now() >= end; };
+    const EvaluationTurn is_enough;
     for (std::size_t i = first; i < invocations_.size(); ++i) {
       if (!go_on(invocations_[i], is_enough)) {
-        around_.loop.post([self = shared_from_this(), i] { self->evaluate_from(i); });
+        around_.later([self = shared_from_this(), i] { self->evaluate_from(i); });
         return;
       }
     }
@@ -302,11 +292,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
     input.namespace_object = namespace_document_ ? &*namespace_document_ : nullptr;
     input.authorizer = access_.get();
     input.steps = &current_->steps;
-    input.request_resource.group = request_.resource.group;
-    input.request_resource.resource = request_.resource.name;
-    input.request_resource.subresource = request_.subresource;
-    input.request_resource.ns = request_.ns;
-    input.request_resource.name = request_.name;
+    input.request_resource = request_.access_question();
     return true;
   }
 
@@ -362,7 +348,7 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
 
   void finish(Error error) { done_(fail(std::move(error))); }
 
-  const Surroundings around_;
+  const AdmissionSurroundings around_;
   const std::string rules_;
   const apiserver::PendingWritePtr write_;
   const apiserver::Review review_;
@@ -394,9 +380,9 @@ bool PolicyAdmission::concerns(const apiserver::PendingWrite& write) const {
 
 void PolicyAdmission::review(const apiserver::PendingWritePtr& write, apiserver::Review review,
                              std::function<void(Expected<void>)> done) {
-  std::make_shared<PolicyCheck>(Surroundings{loop_, registry_, server_->reader(), authorizer_},
-                                policies_, scope_.cluster_of(*write), write, std::move(review),
-                                std::move(done))
+  std::make_shared<PolicyCheck>(
+      AdmissionSurroundings{loop_, alive_.weak(), registry_, server_->reader(), authorizer_},
+      policies_, scope_.cluster_of(*write), write, std::move(review), std::move(done))
       ->start();
 }
 

@@ -7,6 +7,7 @@
 #include "apiserver/resource.h"
 #include "apiserver/server.h"
 #include "auth/authorizer.h"
+#include "base/alive.h"
 #include "kinds/policies/internal/admission_scope.h"
 #include "kinds/policies/internal/policy_index.h"
 #include "kinds/policies/policy_names.h"
@@ -36,6 +37,7 @@ class PolicyAdmission final : public apiserver::AdmissionStep {
   AdmissionScope scope_;
   apiserver::ApiServer* server_ = nullptr;
   PolicyIndex policies_{kPolicies, kPolicyBindings};
+  Alive alive_;
 };
 
 }  // namespace kintsugi::kinds

@@ -65,6 +65,18 @@ class Run {
   std::uint64_t* steps_;  ///< of the request; null: not counted
 };
 
+/// False: it is enough, and there is more.
+template <class Steps>
+bool evaluate_steps(Steps& steps, const std::function<bool()>& is_enough) {
+  while (!steps.is_over()) {
+    steps.step();
+    if (is_enough() && !steps.is_over()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 cel::AdmissionInput admission_input(const PolicyInput& input, const krm::Json* request,
@@ -80,32 +92,32 @@ cel::AdmissionInput admission_input(const PolicyInput& input, const krm::Json* r
   return out;
 }
 
-namespace {
-
 /// What match conditions say together.
-class ConditionJudge {
+class ConditionRun::Impl {
  public:
-  ConditionJudge(const cel::AdmissionEnvironment& environment, const cel::AdmissionInput& input,
-                 std::uint64_t* steps)
-      : run_(environment, input, cel::kMatchLimit, steps) {}
+  Impl(const cel::AdmissionEnvironment& environment,
+       const std::vector<PolicyExpression>& conditions, const cel::AdmissionInput& input,
+       std::uint64_t* steps)
+      : conditions_(conditions), run_(environment, input, cel::kMatchLimit, steps) {}
 
-  /// False: the budget is used up.
-  bool hear(const PolicyExpression& condition) {
-    std::optional<AdmissionResult> result = run_.evaluate(condition);
+  [[nodiscard]] bool is_over() const { return next_ == conditions_.size(); }
+
+  void step() {
+    std::optional<AdmissionResult> result = run_.evaluate(conditions_[next_++]);
     if (!result) {
-      return false;
-    }
-    if (result->kind == Kind::kError) {
-      if (std::find(errors_.begin(), errors_.end(), result->text) == errors_.end()) {
-        errors_.push_back(std::move(result->text));
-      }
-    } else {
+      next_ = conditions_.size();
+      is_afforded_ = false;
+    } else if (result->kind != Kind::kError) {
       refused_ = refused_ || result->kind == Kind::kFalse;
+    } else if (std::find(errors_.begin(), errors_.end(), result->text) == errors_.end()) {
+      errors_.push_back(std::move(result->text));
     }
-    return true;
   }
 
   [[nodiscard]] MatchOutcome outcome() const {
+    if (!is_afforded_) {
+      return {false, kOutOfBudget};
+    }
     if (refused_ || errors_.empty()) {
       return {!refused_, ""};
     }
@@ -117,27 +129,25 @@ class ConditionJudge {
   }
 
  private:
+  const std::vector<PolicyExpression>& conditions_;
   Run run_;
+  std::size_t next_ = 0;
   std::vector<std::string> errors_;
-  bool refused_ = false;
+  bool refused_ = false, is_afforded_ = true;
 };
 
-}  // namespace
+ConditionRun::ConditionRun(const cel::AdmissionEnvironment& environment,
+                           const std::vector<PolicyExpression>& conditions,
+                           const cel::AdmissionInput& input, std::uint64_t* steps)
+    : impl_(std::make_unique<Impl>(environment, conditions, input, steps)) {}
 
-MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
-                                 const std::vector<PolicyExpression>& conditions,
-                                 const cel::AdmissionInput& input) {
-  if (conditions.empty()) {
-    return {true, ""};
-  }
-  ConditionJudge judge(environment, input, nullptr);
-  for (const PolicyExpression& condition : conditions) {
-    if (!judge.hear(condition)) {
-      return {false, kOutOfBudget};
-    }
-  }
-  return judge.outcome();
+ConditionRun::~ConditionRun() = default;
+
+bool ConditionRun::go_on(const std::function<bool()>& is_enough) {
+  return evaluate_steps(*impl_, is_enough);
 }
+
+MatchOutcome ConditionRun::take() { return impl_->outcome(); }
 
 /// Kubernetes' validator.go, an expression at a time.
 class PolicyRun::Impl {
@@ -190,16 +200,16 @@ class PolicyRun::Impl {
   }
 
   void match() {
-    if (next_ == policy_.conditions.size()) {
-      end_match(judge_ ? judge_->outcome() : MatchOutcome{true, ""});
+    if (!conditions_ && policy_.conditions.empty()) {
+      end_match({true, ""});
       return;
     }
-    if (!judge_) {
-      judge_.emplace(policy_.environment, values(input_.condition_request, nullptr, true),
-                     input_.steps);
+    if (!conditions_) {
+      conditions_.emplace(policy_.environment, policy_.conditions,
+                          values(input_.condition_request, nullptr, true), input_.steps);
     }
-    if (!judge_->hear(policy_.conditions[next_++])) {
-      end_match({false, kOutOfBudget});
+    if (conditions_->go_on([] { return true; })) {
+      end_match(conditions_->take());
     }
   }
 
@@ -300,8 +310,8 @@ class PolicyRun::Impl {
   const CompiledPolicy& policy_;
   const PolicyInput input_;
   Phase phase_ = Phase::kConditions;
-  std::size_t next_ = 0;                 // expression of the phase
-  std::optional<ConditionJudge> judge_;  // null: no condition was heard
+  std::size_t next_ = 0;                    // expression of the phase
+  std::optional<ConditionRun> conditions_;  // null: not begun
   std::optional<Run> run_;
   std::vector<AdmissionResult> results_;  // of the validations
   std::vector<std::string> messages_;
@@ -314,13 +324,7 @@ PolicyRun::PolicyRun(const CompiledPolicy& policy, const PolicyInput& input)
 PolicyRun::~PolicyRun() = default;
 
 bool PolicyRun::go_on(const std::function<bool()>& is_enough) {
-  while (!impl_->is_over()) {
-    impl_->step();
-    if (is_enough() && !impl_->is_over()) {
-      return false;
-    }
-  }
-  return true;
+  return evaluate_steps(*impl_, is_enough);
 }
 
 PolicyOutcome PolicyRun::take() { return impl_->take(); }

@@ -30,10 +30,28 @@ struct MatchOutcome {
   bool matches = false;
   std::string fault;  ///< why that cannot be known; "": it is
 };
-/// Cost: bounded by cel::kMatchLimit.
-[[nodiscard]] MatchOutcome evaluate_conditions(const cel::AdmissionEnvironment& environment,
-                                               const std::vector<PolicyExpression>& conditions,
-                                               const cel::AdmissionInput& input);
+/// The judgement, a condition at a time, so that others may have turns meanwhile (SE-102). Cost:
+/// bounded by cel::kMatchLimit together; a step by cel::kCallLimit. Threads: the authorizer's.
+class ConditionRun {
+ public:
+  /// All outlive this, what `input` points to included. @param steps  as PolicyInput has it
+  ConditionRun(const cel::AdmissionEnvironment& environment,
+               const std::vector<PolicyExpression>& conditions, const cel::AdmissionInput& input,
+               std::uint64_t* steps = nullptr);
+  ~ConditionRun();
+  ConditionRun(const ConditionRun&) = delete;
+  ConditionRun& operator=(const ConditionRun&) = delete;
+
+  /// Evaluates one condition after the other. @param is_enough  asked after each
+  /// @returns false: it is not over
+  [[nodiscard]] bool go_on(const std::function<bool()>& is_enough);
+  /// When it is over.
+  [[nodiscard]] MatchOutcome take();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 /// What a policy with one parameter sees.
 [[nodiscard]] cel::AdmissionInput admission_input(const PolicyInput& input,
                                                   const krm::Json* request,
@@ -57,8 +75,8 @@ struct PolicyOutcome {
 
 /// Match conditions, validations, their messages and audit annotations (Kubernetes' validator.go),
 /// an expression at a time, so that others may have turns meanwhile (SE-102). Cost: bounded by
-/// cel::kMatchLimit for all conditions, which are one step, and twice cel::kObjectLimit; a step
-/// else by cel::kCallLimit. Threads: the authorizer's.
+/// cel::kMatchLimit for all conditions and twice cel::kObjectLimit; a step by cel::kCallLimit.
+/// Threads: the authorizer's.
 class PolicyRun {
  public:
   /// @param policy  outlives this, as what `input` points to

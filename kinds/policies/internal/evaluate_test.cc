@@ -59,6 +59,42 @@ TEST(EvaluatePolicy, SE102_AfterEachExpressionOthersMayHaveATurn) {
   EXPECT_EQ(outcome.annotations[0].value, "v");
 }
 
+TEST(ConditionRun, SE102_AfterEachConditionOthersMayHaveATurn) {
+  const auto breaks = [](const std::string& conditions, MatchOutcome& outcome) {
+    const Expected<Json> policy = Json::parse(R"({"metadata":{"name":"p"},"spec":{)" +
+                                              ("\"matchConditions\":[" + conditions + "]}}"));
+    EXPECT_TRUE(policy) << conditions;
+    const CompiledPolicy compiled(*policy);
+    Json object = Json::object();
+    object["t"] = std::string(30'000, 'a');
+    cel::AdmissionInput input;
+    input.object = &object;
+    ConditionRun run(compiled.environment, compiled.conditions, input);
+    int out = 0;
+    while (!run.go_on([] { return true; })) {
+      ++out;
+    }
+    outcome = run.take();
+    return out;
+  };
+  MatchOutcome outcome;
+  const std::string yes = R"({"name":"a","expression":"true"})";
+  EXPECT_EQ(breaks("", outcome), 0);
+  EXPECT_TRUE(outcome.matches);
+  EXPECT_EQ(breaks(yes + "," + yes + "," + yes, outcome), 2);
+  EXPECT_TRUE(outcome.matches);
+  EXPECT_EQ(breaks(yes + R"(,{"name":"b","expression":"false"},)" + yes, outcome), 2);
+  EXPECT_FALSE(outcome.matches);
+  EXPECT_EQ(outcome.fault, "");
+  EXPECT_EQ(breaks(R"({"name":"b","expression":"object.none"})", outcome), 0);
+  EXPECT_FALSE(outcome.matches);
+  EXPECT_NE(outcome.fault, "");
+  const std::string dear = R"({"name":"a","expression":")" + kDear + "\"}";
+  EXPECT_EQ(breaks(dear + "," + dear + "," + dear + "," + yes, outcome), 2)
+      << "the third is too much";
+  EXPECT_EQ(outcome.fault, kOutOfBudget);
+}
+
 /// `count` members of a list, each with the dear expression.
 std::string repeat(int count, const std::string& before, const std::string& after) {
   std::string out;

@@ -45,6 +45,16 @@ Json PolicyRequest::document(const GroupVersionName& matched_resource,
   return out;
 }
 
+cel::AccessQuestion PolicyRequest::access_question() const {
+  cel::AccessQuestion out;
+  out.group = resource.group;
+  out.resource = resource.name;
+  out.subresource = subresource;
+  out.ns = ns;
+  out.name = name;
+  return out;
+}
+
 PolicyRequest policy_request(const apiserver::PendingWrite& write,
                              const apiserver::Review& review) {
   const apiserver::ResourceDef& def = *write.kind->def;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "apiserver/admission.h"
+#include "cel/access.h"
 #include "kinds/policies/internal/match.h"
 #include "krm/json.h"
 
@@ -22,6 +23,8 @@ struct PolicyRequest {
   /// The variable `request`. @param resource, kind  as which it was matched.
   [[nodiscard]] krm::Json document(const GroupVersionName& matched_resource,
                                    const GroupVersionName& matched_kind) const;
+  /// `authorizer.requestResource`, without a verb.
+  [[nodiscard]] cel::AccessQuestion access_question() const;
 };
 
 [[nodiscard]] PolicyRequest policy_request(const apiserver::PendingWrite& write,

@@ -38,7 +38,7 @@ Expected<Json> patched(const Json& object, const Json& patch) {
 
 }  // namespace
 
-PolicyMutations::PolicyMutations(Surroundings around, std::string rules, Hooks hooks,
+PolicyMutations::PolicyMutations(AdmissionSurroundings around, std::string rules, Hooks hooks,
                                  apiserver::PendingWritePtr write,
                                  std::shared_ptr<WriteForms> forms)
     : around_(std::move(around)),
@@ -131,11 +131,11 @@ void PolicyMutations::object_changed() {
 
 /// In a turn of its own, as there may be many.
 void PolicyMutations::go_on(std::size_t i) {
-  around_.loop.post([self = shared_from_this(), i] {
-    if (self->around_.alive) {
-      self->begin(i);
-    }
-  });
+  around_.later([self = shared_from_this(), i] { self->begin(i); });
+}
+
+void PolicyMutations::next_step(std::size_t i, std::size_t step) {
+  around_.later([self = shared_from_this(), i, step] { self->mutate(i, step + 1, 0); });
 }
 
 Json PolicyMutations::document(const Invocation& invocation, const WriteForms::Form& form,
@@ -156,11 +156,7 @@ PolicyInput PolicyMutations::input(const Invocation& invocation, const WriteForm
   out.namespace_object = namespace_document_ ? &*namespace_document_ : nullptr;
   out.params = invocation.params ? &*invocation.params : nullptr;
   out.authorizer = access_.get();
-  out.request_resource.group = request_.resource.group;
-  out.request_resource.resource = request_.resource.name;
-  out.request_resource.subresource = request_.subresource;
-  out.request_resource.ns = request_.ns;
-  out.request_resource.name = request_.name;
+  out.request_resource = request_.access_question();
   return out;
 }
 
@@ -173,7 +169,59 @@ void PolicyMutations::begin(std::size_t i) {
     return;
   }
   invocation_changed_ = false;
-  mutate(i, 0, 0);
+  match(i, 0);
+}
+
+void PolicyMutations::match(std::size_t i, int rounds) {
+  const Invocation& invocation = invocations_[i];
+  if (invocation.policy->conditions.empty()) {
+    mutate(i, 0, 0);
+    return;
+  }
+  forms_->get(subject_.kind_of(invocation.resource), [self = shared_from_this(), i, rounds](
+                                                         Expected<const WriteForms::Form*> form) {
+    const Invocation& asked = self->invocations_[i];
+    const MutatingPolicy& policy = *asked.policy;
+    if (!form) {
+      self->failed(policy, asked.binding.get(), form.error().message(), true);
+      self->go_on(i + 1);
+      return;
+    }
+    const auto matching = std::make_shared<Matching>();
+    matching->rounds = rounds;
+    matching->object = *(*form)->object;
+    hide_cluster(matching->object);
+    matching->request = self->document(asked, **form, false);
+    matching->run = std::make_unique<ConditionRun>(
+        policy.environment, policy.conditions,
+        admission_input(self->input(asked, **form, &matching->object, &matching->request),
+                        &matching->request, nullptr, true));
+    self->evaluate_conditions(i, matching);
+  });
+}
+
+void PolicyMutations::evaluate_conditions(std::size_t i,
+                                          const std::shared_ptr<Matching>& matching) {
+  if (!matching->run->go_on(EvaluationTurn())) {
+    around_.later(
+        [self = shared_from_this(), i, matching] { self->evaluate_conditions(i, matching); });
+  } else if (access_->is_waiting() && matching->rounds < kMaxRounds) {
+    access_->settled(
+        [self = shared_from_this(), i, matching] { self->match(i, matching->rounds + 1); });
+  } else {
+    matched(i, matching->run->take());
+  }
+}
+
+void PolicyMutations::matched(std::size_t i, const MatchOutcome& outcome) {
+  if (outcome.matches) {
+    mutate(i, 0, 0);
+    return;
+  }
+  if (!outcome.fault.empty()) {
+    failed(*invocations_[i].policy, invocations_[i].binding.get(), outcome.fault);
+  }
+  go_on(i + 1);
 }
 
 void PolicyMutations::mutate(std::size_t i, std::size_t step, int rounds) {
@@ -200,23 +248,6 @@ void PolicyMutations::mutate(std::size_t i, std::size_t step, int rounds) {
     }
     Json shown = *(*form)->object;
     hide_cluster(shown);
-    if (step == 0) {
-      const Json request = self->document(asked, **form, false);
-      const MatchOutcome outcome = evaluate_conditions(
-          rules.environment, rules.conditions,
-          admission_input(self->input(asked, **form, &shown, &request), &request, nullptr, true));
-      if (self->access_->is_waiting() && rounds < kMaxRounds) {
-        self->access_->settled([self, i, step, rounds] { self->mutate(i, step, rounds + 1); });
-        return;
-      }
-      if (!outcome.matches) {
-        if (!outcome.fault.empty()) {
-          self->failed(rules, asked.binding.get(), outcome.fault);
-        }
-        self->go_on(i + 1);
-        return;
-      }
-    }
     const PolicyExpression& expression = rules.mutations[step].expression;
     Expected<Json> made = fail(Errc::kInvalid, "compilation error: " + expression.fault);
     if (expression.program != nullptr) {
@@ -239,7 +270,7 @@ void PolicyMutations::mutate(std::size_t i, std::size_t step, int rounds) {
     }
     if (!made) {
       self->failed(rules, asked.binding.get(), made.error().message());
-      self->mutate(i, step + 1, 0);
+      self->next_step(i, step);
       return;
     }
     self->apply(i, step, (*form)->kind, shown, std::move(*made));
@@ -265,7 +296,7 @@ void PolicyMutations::apply(std::size_t i, std::size_t step, const apiserver::Se
   }
   if (!object) {
     failed(policy, invocation.binding.get(), object.error().message());
-    mutate(i, step + 1, 0);
+    next_step(i, step);
     return;
   }
   if (!write_->cluster.empty()) {
@@ -279,12 +310,7 @@ void PolicyMutations::apply(std::size_t i, std::size_t step, const apiserver::Se
       self->forms_->set_object(std::make_shared<const Json>(std::move(*whole)));
       self->changed_ = self->invocation_changed_ = true;
     }
-    // In a turn of its own, as there may be many.
-    self->around_.loop.post([self, i, step] {
-      if (self->around_.alive) {
-        self->mutate(i, step + 1, 0);
-      }
-    });
+    self->next_step(i, step);
   };
   if (kind == nullptr) {
     taken(std::move(object));

@@ -8,18 +8,15 @@
 #include <vector>
 
 #include "apiserver/admission.h"
-#include "apiserver/resource.h"
-#include "auth/authorizer.h"
-#include "base/alive.h"
 #include "base/error.h"
 #include "kinds/policies/internal/access_cache.h"
 #include "kinds/policies/internal/evaluate.h"
 #include "kinds/policies/internal/params.h"
 #include "kinds/policies/internal/policy_index.h"
 #include "kinds/policies/internal/policy_request.h"
+#include "kinds/policies/internal/surroundings.h"
 #include "kinds/policies/internal/write_subject.h"
 #include "krm/json.h"
-#include "net/loop.h"
 
 namespace kintsugi::kinds {
 
@@ -27,18 +24,10 @@ namespace kintsugi::kinds {
 /// loop. Lifetime: shared by what it waits for.
 class PolicyMutations : public std::enable_shared_from_this<PolicyMutations> {
  public:
-  /// What they work with; all outlive it.
-  struct Surroundings {
-    net::Loop& loop;
-    Alive::Guard alive;
-    const apiserver::Registry& registry;
-    const apiserver::ObjectReader& reader;
-    auth::Authorizer& authorizer;
-  };
   using Hooks = std::shared_ptr<const std::vector<MutatingPolicyIndex::Hook>>;
   /// @param rules  the logical cluster whose policies, bindings and parameters hold
   /// @param forms  has the object, and gets what becomes of it
-  PolicyMutations(Surroundings around, std::string rules, Hooks hooks,
+  PolicyMutations(AdmissionSurroundings around, std::string rules, Hooks hooks,
                   apiserver::PendingWritePtr write, std::shared_ptr<WriteForms> forms);
 
   /// One round: of all, or of those that are to be asked again. `done` at once or later, with
@@ -62,8 +51,18 @@ class PolicyMutations : public std::enable_shared_from_this<PolicyMutations> {
   };
   void failed(const MutatingPolicy& policy, const PolicyBinding* binding, std::string_view why,
               bool configuration = false);
+  /// The match conditions of an invocation on their way, over what they see.
+  struct Matching {
+    krm::Json object, request;
+    std::unique_ptr<ConditionRun> run;
+    int rounds = 0;  ///< that waited for the authorizer
+  };
   void begin(std::size_t i);
   void go_on(std::size_t i);
+  void match(std::size_t i, int rounds);
+  void evaluate_conditions(std::size_t i, const std::shared_ptr<Matching>& matching);
+  void matched(std::size_t i, const MatchOutcome& outcome);
+  void next_step(std::size_t i, std::size_t step);
   void mutate(std::size_t i, std::size_t step, int rounds);
   void apply(std::size_t i, std::size_t step, const apiserver::ServedKindPtr& kind,
              const krm::Json& shown, krm::Json made);
@@ -73,7 +72,7 @@ class PolicyMutations : public std::enable_shared_from_this<PolicyMutations> {
   [[nodiscard]] krm::Json document(const Invocation& invocation, const WriteForms::Form& form,
                                    bool matched) const;
 
-  const Surroundings around_;
+  const AdmissionSurroundings around_;
   const std::string rules_;
   const Hooks hooks_;
   const apiserver::PendingWritePtr write_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kinds/policies/internal/surroundings.h"
 #include "kinds/policies/webhooks/webhook_request.h"
 
 namespace kintsugi::kinds {
@@ -15,11 +16,10 @@ namespace {
 /// then they are asked.
 class ValidatingRun : public std::enable_shared_from_this<ValidatingRun> {
  public:
-  ValidatingRun(net::Loop& loop, Alive::Guard alive, std::shared_ptr<WebhookRequest> request,
+  ValidatingRun(AdmissionSurroundings around, std::shared_ptr<WebhookRequest> request,
                 std::shared_ptr<const WebhookIndex::Webhooks> webhooks,
                 std::function<void(Expected<void>)> done)
-      : loop_(loop),
-        alive_(std::move(alive)),
+      : around_(std::move(around)),
         request_(std::move(request)),
         webhooks_(std::move(webhooks)),
         done_(std::move(done)) {}
@@ -45,11 +45,7 @@ class ValidatingRun : public std::enable_shared_from_this<ValidatingRun> {
       invocations_.push_back(std::move(**invocation));
     }
     // In a turn of its own, as there may be many.
-    loop_.post([self = shared_from_this(), i] {
-      if (self->alive_) {
-        self->find_from(i + 1);
-      }
-    });
+    around_.later([self = shared_from_this(), i] { self->find_from(i + 1); });
   }
 
   void ask() {
@@ -80,8 +76,7 @@ class ValidatingRun : public std::enable_shared_from_this<ValidatingRun> {
     }
   }
 
-  net::Loop& loop_;
-  const Alive::Guard alive_;
+  const AdmissionSurroundings around_;
   const std::shared_ptr<WebhookRequest> request_;
   const std::shared_ptr<const WebhookIndex::Webhooks> webhooks_;
   std::function<void(Expected<void>)> done_;
@@ -103,10 +98,10 @@ bool WebhookAdmission::concerns(const apiserver::PendingWrite& write) const {
 
 void WebhookAdmission::review(const apiserver::PendingWritePtr& write, apiserver::Review review,
                               std::function<void(Expected<void>)> done) {
-  auto request = std::make_shared<WebhookRequest>(
-      WebhookSurroundings{registry_, server_->reader(), authorizer_, *calls_}, write,
-      std::move(review));
-  std::make_shared<ValidatingRun>(loop_, alive_.weak(), std::move(request),
+  const AdmissionSurroundings around{loop_, alive_.weak(), registry_, server_->reader(),
+                                     authorizer_};
+  auto request = std::make_shared<WebhookRequest>(around, *calls_, write, std::move(review));
+  std::make_shared<ValidatingRun>(around, std::move(request),
                                   webhooks_.webhooks(scope_.cluster_of(*write)), std::move(done))
       ->find_from(0);
 }

@@ -22,14 +22,23 @@ constexpr int kCallFailed = 503, kFine = 200;
 
 }  // namespace
 
-WebhookRequest::WebhookRequest(const WebhookSurroundings& around, apiserver::PendingWritePtr write,
-                               apiserver::Review review)
-    : around_(around),
+struct WebhookRequest::Matching {
+  Invocation invocation;
+  int rounds;  ///< that waited for the authorizer
+  Checked done;
+  Json document;  ///< that the run looks at
+  std::unique_ptr<ConditionRun> run;
+};
+
+WebhookRequest::WebhookRequest(AdmissionSurroundings around, WebhookCalls& calls,
+                               apiserver::PendingWritePtr write, apiserver::Review review)
+    : around_(std::move(around)),
+      calls_(calls),
       write_(std::move(write)),
       request_(policy_request(*write_, review)),
-      subject_(around.registry, around.reader, *write_, request_),
+      subject_(around_.registry, around_.reader, *write_, request_),
       forms_(std::make_shared<WriteForms>(write_, std::move(review), false)),
-      access_(std::make_shared<AccessCache>(around.authorizer, write_->user, write_->cluster)) {}
+      access_(std::make_shared<AccessCache>(around_.authorizer, write_->user, write_->cluster)) {}
 
 bool WebhookRequest::invoke_next(const WebhookIndex::Webhooks& webhooks, std::size_t first,
                                  const std::function<bool(std::size_t index)>& skips,
@@ -63,11 +72,11 @@ void WebhookRequest::invoke(WebhookPtr webhook, GroupVersionName resource, Check
       done(fail(krm::internal(form.error().message())));
       return;
     }
-    self->check_conditions({webhook, resource, *form}, 0, done);
+    self->match({webhook, resource, *form}, 0, done);
   });
 }
 
-void WebhookRequest::check_conditions(const Invocation& invocation, int rounds, Checked done) {
+void WebhookRequest::match(const Invocation& invocation, int rounds, Checked done) {
   const Webhook& webhook = *invocation.webhook;
   if (webhook.conditions.empty()) {
     done(std::optional(invocation));
@@ -78,30 +87,43 @@ void WebhookRequest::check_conditions(const Invocation& invocation, int rounds, 
     const apiserver::ServedKind& served = *invocation.form->kind;
     kind = {served.def->group, served.version->name, served.def->kind};
   }
-  const Json document = request_.document(request_.resource, kind);
+  auto matching = std::make_shared<Matching>();
+  matching->invocation = invocation;
+  matching->rounds = rounds;
+  matching->done = std::move(done);
+  matching->document = request_.document(request_.resource, kind);
   PolicyInput input;
   input.object = invocation.form->object.get();
   input.old_object = invocation.form->old.get();
   input.authorizer = access_.get();
-  input.request_resource.group = request_.resource.group;
-  input.request_resource.resource = request_.resource.name;
-  input.request_resource.subresource = request_.subresource;
-  input.request_resource.ns = request_.ns;
-  input.request_resource.name = request_.name;
-  const MatchOutcome outcome = evaluate_conditions(
-      webhook.environment, webhook.conditions, admission_input(input, &document, nullptr, true));
-  if (access_->is_waiting() && rounds < kMaxRounds) {
-    access_->settled([self = shared_from_this(), invocation, rounds, done] {
-      self->check_conditions(invocation, rounds + 1, done);
+  input.request_resource = request_.access_question();
+  matching->run =
+      std::make_unique<ConditionRun>(webhook.environment, webhook.conditions,
+                                     admission_input(input, &matching->document, nullptr, true));
+  evaluate_conditions(matching);
+}
+
+void WebhookRequest::evaluate_conditions(const std::shared_ptr<Matching>& matching) {
+  if (!matching->run->go_on(EvaluationTurn())) {
+    around_.later([self = shared_from_this(), matching] { self->evaluate_conditions(matching); });
+  } else if (access_->is_waiting() && matching->rounds < kMaxRounds) {
+    access_->settled([self = shared_from_this(), matching] {
+      self->match(matching->invocation, matching->rounds + 1, matching->done);
     });
+  } else {
+    matched(*matching);
+  }
+}
+
+void WebhookRequest::matched(const Matching& matching) {
+  const Invocation& invocation = matching.invocation;
+  const MatchOutcome outcome = matching.run->take();
+  if (!outcome.fault.empty() && !invocation.webhook->ignores_failure) {
+    matching.done(fail(krm::forbidden(request_.resource.group, request_.resource.name,
+                                      request_.name, outcome.fault)));
     return;
   }
-  if (!outcome.fault.empty() && !webhook.ignores_failure) {
-    done(fail(krm::forbidden(request_.resource.group, request_.resource.name, request_.name,
-                             outcome.fault)));
-    return;
-  }
-  done(outcome.matches ? std::optional(invocation) : std::nullopt);
+  matching.done(outcome.matches ? std::optional(invocation) : std::nullopt);
 }
 
 void WebhookRequest::ask(const Invocation& invocation, std::size_t index,
@@ -125,7 +147,7 @@ void WebhookRequest::ask(const Invocation& invocation, std::size_t index,
                                     invocation.resource, kind, form.object.get(), form.old.get()});
   };
   const auto begun = std::chrono::steady_clock::now();
-  around_.calls.ask(
+  calls_.ask(
       {write_->cluster, webhook, uid, body, write_->time_left()},
       [self = shared_from_this(), webhook, index, uid, begun, done](Expected<std::string> answer) {
         const auto took = std::chrono::steady_clock::now() - begun;

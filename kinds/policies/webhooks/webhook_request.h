@@ -6,10 +6,9 @@
 #include <string>
 
 #include "apiserver/admission.h"
-#include "apiserver/server.h"
-#include "auth/authorizer.h"
 #include "kinds/policies/internal/access_cache.h"
 #include "kinds/policies/internal/policy_request.h"
+#include "kinds/policies/internal/surroundings.h"
 #include "kinds/policies/internal/write_subject.h"
 #include "kinds/policies/webhooks/internal/admission_review.h"
 #include "kinds/policies/webhooks/webhook_calls.h"
@@ -17,20 +16,13 @@
 
 namespace kintsugi::kinds {
 
-/// What webhooks are asked with; all outlive the requests.
-struct WebhookSurroundings {
-  const apiserver::Registry& registry;
-  const apiserver::ObjectReader& reader;
-  auth::Authorizer& authorizer;
-  WebhookCalls& calls;
-};
-
 /// One write as webhooks see it: whether one is to be asked, and what it says. Threads: one loop.
 /// Lifetime: shared by what it waits for.
 class WebhookRequest : public std::enable_shared_from_this<WebhookRequest> {
  public:
-  WebhookRequest(const WebhookSurroundings& around, apiserver::PendingWritePtr write,
-                 apiserver::Review review);
+  /// @param calls  outlives this
+  WebhookRequest(AdmissionSurroundings around, WebhookCalls& calls,
+                 apiserver::PendingWritePtr write, apiserver::Review review);
 
   /// A webhook that is to be asked, and the objects as it knows them: valid until the object
   /// changes.
@@ -76,9 +68,14 @@ class WebhookRequest : public std::enable_shared_from_this<WebhookRequest> {
                               Expected<std::string> body, Duration took);
   using Checked = std::function<void(Expected<std::optional<Invocation>>)>;
   void invoke(WebhookPtr webhook, GroupVersionName resource, Checked done);
-  void check_conditions(const Invocation& invocation, int rounds, Checked done);
+  /// The match conditions of a webhook on their way.
+  struct Matching;
+  void match(const Invocation& invocation, int rounds, Checked done);
+  void evaluate_conditions(const std::shared_ptr<Matching>& matching);
+  void matched(const Matching& matching);
 
-  const WebhookSurroundings around_;
+  const AdmissionSurroundings around_;
+  WebhookCalls& calls_;
   const apiserver::PendingWritePtr write_;
   const PolicyRequest request_;
   WriteSubject subject_;
