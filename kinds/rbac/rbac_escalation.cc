@@ -67,7 +67,7 @@ Expected<void> confirm_held(const RbacAuthorizer& rbac, const apiserver::WriteCo
   return fail(krm::forbidden(kRbacGroup, resource, name, text));
 }
 
-bool same_member(const krm::Json& object, const krm::Json& old, std::string_view key) {
+bool same_or_both_empty(const krm::Json& object, const krm::Json& old, std::string_view key) {
   static const krm::Json kNull;
   const auto value = [&](const krm::Json& from) -> const krm::Json& {
     const krm::Json* found = from.find(key);
@@ -87,8 +87,8 @@ Expected<void> check_role_escalation(const RbacAuthorizer& rbac,
   if (is_master(context)) {
     return {};
   }
-  if (old != nullptr && same_member(object, *old, "rules") &&
-      same_member(object, *old, "aggregationRule")) {
+  if (old != nullptr && same_or_both_empty(object, *old, "rules") &&
+      same_or_both_empty(object, *old, "aggregationRule")) {
     return {};
   }
   // The check has the attributes of the request: a create has no name yet.
@@ -113,8 +113,8 @@ Expected<void> check_binding_escalation(const RbacAuthorizer& rbac,
   if (is_master(context)) {
     return {};
   }
-  if (old != nullptr && same_member(object, *old, "roleRef") &&
-      same_member(object, *old, "subjects")) {
+  if (old != nullptr && same_or_both_empty(object, *old, "roleRef") &&
+      same_or_both_empty(object, *old, "subjects")) {
     return {};
   }
   const std::string_view kind = object.text({"roleRef", "kind"});
