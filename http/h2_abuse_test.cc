@@ -424,6 +424,27 @@ TEST(H2ClientAbuses, WhenAStatusIsNone_TheAnswerIsBroken) {
   }
 }
 
+TEST_F(H2ClientAbuse, SE135_WhenABodyIsNotAsLongAsItSays_TheConnectionEndsWithItsOtherStreams) {
+  TestResponse other;
+  const auto second = client->open(testing::make_head("GET", "/other"), other);
+  ASSERT_TRUE(second);
+  other.stream = *second;
+  take_all(*client);
+  ASSERT_TRUE(
+      client->feed(frame(kHeaders, kEndHeaders, 1, "\x88" + literal("content-length", "5"))));
+  EXPECT_FALSE(client->draining());
+  ASSERT_TRUE(client->feed(frame(kData, kEndStream, 1, "abc")));
+  take_all(*client);
+  EXPECT_TRUE(client->draining());
+  EXPECT_FALSE(client->finished());
+  ASSERT_TRUE(client->feed(frame(kHeaders, kEndHeaders | kEndStream, 3, "\x88")));
+  EXPECT_EQ(response.in.cause, Errc::kProtocol);
+  EXPECT_TRUE(other.head_ended);
+  EXPECT_EQ(other.in.cause, Errc::kOk);
+  take_all(*client);
+  EXPECT_TRUE(client->finished());
+}
+
 TEST_F(H2ClientAbuse, WhenGoawayExcludesTheStream_ItWasNotProcessed) {
   ASSERT_TRUE(client->feed(frame(kGoaway, 0, 0, word(0) + word(0))));
   EXPECT_EQ(response.in.cause, Errc::kNotProcessed);

@@ -162,6 +162,8 @@ class H2Client final : public H2SessionOf<ClientSession> {
     }
   }
   void on_goaway() noexcept override { goaway_seen_ = true; }
+  /// A server that does so is asked on a new connection; other streams go on (SE-135).
+  void on_broken_message() noexcept override { draining_ = true; }
   [[nodiscard]] Errc cause_of(const H2Stream& stream, std::uint32_t code) const noexcept override {
     if (code == NGHTTP2_NO_ERROR && stream.remote_ended) {
       return Errc::kOk;

@@ -215,6 +215,9 @@ void H2Engine::finish(H2Stream& stream, Errc cause) noexcept {
   }
   stream.closed = true;
   stream.cause = cause;
+  if (cause == Errc::kProtocol) {
+    on_broken_message();
+  }
   stream.queue.clear();
   make_due(stream);
   if (--open_ == 0) {

@@ -156,6 +156,8 @@ class H2Engine {
   virtual void on_goaway() noexcept {}
   virtual void on_goaway_sent() noexcept {}
   virtual void on_ping_ack() noexcept {}
+  /// What the peer sent on a stream is no message.
+  virtual void on_broken_message() noexcept {}
   /// No stream is open any more.
   virtual void on_last_finished() noexcept {}
   /// END_STREAM left; `stream` is not closed yet.
