@@ -318,10 +318,11 @@ class MessageDecoder {
   }
 
   static Expected<Json> alternative(const Schema& schema, std::string_view raw, int depth) {
-    const std::uint32_t schema_field = schema.form == ScalarForm::kSchemaOrBool ? 2 : 1;
+    const bool or_bool = schema.form == ScalarForm::kSchemaOrBool;
+    const std::uint32_t schema_field = or_bool ? 2 : 1;
     WireReader reader(raw);
     WireField part;
-    Json out = schema.form == ScalarForm::kSchemaOrBool ? Json(false) : Json::array();
+    Json out = or_bool ? Json(false) : Json::array();
     bool has_schema = false;
     while (reader.next(part)) {
       if (part.field == schema_field && part.type == WireType::kBytes) {
@@ -333,7 +334,7 @@ class MessageDecoder {
         has_schema = true;
       } else if (has_schema) {
         continue;
-      } else if (part.field == 1 && part.type == WireType::kVarint) {
+      } else if (or_bool && part.field == 1 && part.type == WireType::kVarint) {
         out = Json(part.number != 0);
       } else if (part.field == 2 && part.type == WireType::kBytes) {
         if (schema.form == ScalarForm::kSchemaOrNames) {

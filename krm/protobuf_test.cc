@@ -120,6 +120,24 @@ TEST(Protobuf, WhenAMessageComesInPieces_TheyAreMerged) {
   EXPECT_EQ(object->at({"metadata", "finalizers"})->dump(), R"(["f","g"])");
 }
 
+TEST(Protobuf, WhenASchemaStandsForAList_OnlyASchemaOrAListIsRead) {
+  const Schema& schema = *builtin_type("JSONSchemaProps");
+  constexpr std::uint32_t kItems = 24, kAdditional = 30;
+  std::string number, text;
+  put_number(number, 1, 42);  // what "or bool" has
+  put_bytes(text, 2, encode_protobuf_message(schema, *Json::parse(R"({"type":"string"})")));
+  const auto read = [&](std::uint32_t field, const std::string& message) {
+    std::string raw;
+    put_bytes(raw, field, message);
+    const auto object = decode_protobuf_message(schema, raw);
+    return object ? object->dump() : std::string("none");
+  };
+  EXPECT_EQ(read(kItems, number), R"({"items":[]})");
+  EXPECT_EQ(read(kItems, text), R"({"items":[{"type":"string"}]})");
+  EXPECT_EQ(read(kAdditional, number), R"({"additionalProperties":true})");
+  EXPECT_EQ(read(kAdditional, text), R"({"additionalProperties":{"type":"string"}})");
+}
+
 TEST(Protobuf, WhenNestedTooDeeply_Fails) {
   std::string raw;
   for (int i = 0; i < 1000; ++i) {
