@@ -64,8 +64,10 @@ std::string WorkspaceUrl::at(std::string_view other) const {
 
 Expected<WorkspaceUrl> parse_workspace_url(std::string_view url) {
   WorkspaceUrl out;
-  const std::size_t scheme = url.find("://");
-  const std::size_t path = url.find('/', scheme == std::string_view::npos ? 0 : scheme + 3);
+  const std::size_t slash = url.find('/');
+  const bool has_scheme =
+      slash != std::string_view::npos && slash > 0 && url.substr(slash - 1).starts_with("://");
+  const std::size_t path = has_scheme ? url.find('/', slash + 2) : slash;
   const std::size_t clusters =
       path == std::string_view::npos ? path : url.find(krm::kClustersPrefix, path);
   if (path != std::string_view::npos &&
