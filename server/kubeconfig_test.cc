@@ -148,6 +148,65 @@ TEST_F(Kubeconfig, WhenAProgramGivesTheCredential_FP156_ItIsAsked) {
   }
 }
 
+TEST_F(Kubeconfig, WhenAProgramWantsToKnowTheServer_FP156_ItIsTold) {
+  write("says.sh",
+        "#!/bin/sh\n"
+        "printf '%s' \"$KUBERNETES_EXEC_INFO\" >\"$KEPT\"\n"
+        "printf '%s' '{\"kind\":\"ExecCredential\",\"apiVersion\":"
+        "\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"t\"}}'\n");
+  std::filesystem::permissions(folder_ + "/says.sh", std::filesystem::perms::owner_all);
+  const std::string exec =
+      "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./says.sh, "
+      "provideClusterInfo: true, env: [{name: KEPT, value: '" +
+      folder_ + "/kept'}]}}";
+  const auto access = read_kubeconfig(
+      file("{server: 'https://h', tls-server-name: n.test, certificate-authority-data: QQ==, "
+           "extensions: [{name: other, extension: x}, "
+           "{name: client.authentication.k8s.io/exec, extension: {audience: a}}]}",
+           exec));
+  ASSERT_TRUE(access) << access.error().message();
+  const auto told = krm::Json::parse(read_file(folder_ + "/kept").value_or(""));
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->at({"spec", "cluster"})->dump(),
+            R"({"certificate-authority-data":"QQ==","config":{"audience":"a"},)"
+            R"("server":"https://h","tls-server-name":"n.test"})");
+}
+
+TEST_F(Kubeconfig, WhenAProgramCannotBeAsked_FP156_SaysWhy) {
+  const auto refused = [this](const std::string& exec, const std::string& other = "") {
+    return error("{" + other + "exec: {" + exec + "}}");
+  };
+  const std::string version = "apiVersion: client.authentication.k8s.io/v1";
+  for (const auto& [exec, text] : std::vector<std::pair<std::string, std::string>>{
+           {"apiVersion: v2, command: c", "exec.apiVersion: must be one of "},
+           {version, "exec.command: missing"},
+           {version + ", command: c, interactiveMode: Always", "exec.interactiveMode: nobody"},
+           {version + ", command: ./none, installHint: get it there", "get it there"}}) {
+    EXPECT_NE(refused(exec).find(text), std::string::npos) << exec << refused(exec);
+  }
+  EXPECT_NE(refused(version + ", command: c", "token: t, ").find("exec: not beside another"),
+            std::string::npos);
+}
+
+TEST_F(Kubeconfig, WhenFilesAreWatched_TheyAreThoseOfTheContext) {
+  const std::string path =
+      file("{server: 'https://h', certificate-authority: ca.crt}",
+           "{client-certificate: /me.crt, client-key: me.key, tokenFile: token}");
+  EXPECT_EQ(kubeconfig_files(path),
+            (std::vector<std::string>{folder_ + "/ca.crt", "/me.crt", folder_ + "/me.key",
+                                      folder_ + "/token"}));
+  EXPECT_TRUE(kubeconfig_files(path, "elsewhere").empty());
+  EXPECT_TRUE(kubeconfig_files(folder_ + "/nowhere").empty());
+  EXPECT_EQ(context_of(path), "");
+  write("kcp.kubeconfig", "contexts: [{name: base}]\n");
+  EXPECT_EQ(context_of(folder_ + "/kcp.kubeconfig"), "base");
+  EXPECT_FALSE(read_kubeconfig(folder_ + "/nowhere"));
+  write("no.kubeconfig", "a: [");
+  const auto access = read_kubeconfig(folder_ + "/no.kubeconfig");
+  ASSERT_FALSE(access);
+  EXPECT_NE(access.error().to_string().find("no.kubeconfig: "), std::string::npos);
+}
+
 TEST_F(Kubeconfig, WhenHalfOfACredentialIsThere_FP156_SaysWhichIsMissing) {
   write("me.crt", "CERT");
   write("empty", "\n");

@@ -8,10 +8,12 @@
 namespace kintsugi::proxy {
 namespace {
 
-std::string valid() {
-  std::ifstream file(KINTSUGI_SOURCE_DIR "/configs/proxy.yaml");
+std::string text_of(const std::string& name) {
+  std::ifstream file(KINTSUGI_SOURCE_DIR "/configs/" + name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+
+std::string valid() { return text_of("proxy.yaml"); }
 
 std::string replaced(std::string_view what, std::string_view with) {
   std::string text = valid();
@@ -70,6 +72,58 @@ TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("limits:", "nonsense:")), "/etc/k/proxy.yaml:28: nonsense: unknown key");
   EXPECT_EQ(fault(replaced("limits:\n  body_bytes: 16777216", "limits: 3")),
             "/etc/k/proxy.yaml:28: limits: must be a section with keys");
+}
+
+TEST(ProxyConfig, WhenChoicesAreMade_TheyAreRead) {
+  const auto config =
+      parse_proxy_config(replaced("  mode: proxied", "  mode: aggregated") +
+                             "aggregation: {policy: partial, discovery: "
+                             "intersection, resync: {mode: diff}, share: reviewed}\n",
+                         "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->endpoint_slice.mode, endpointslice::EndpointMode::kAggregated);
+  EXPECT_EQ(config->endpoint_slice.consumers, endpointslice::Consumers::kIgnored);
+  EXPECT_EQ(config->wildcard, "deny");
+}
+
+TEST(ProxyConfig, WhenShardsHaveCredentialsOfTheirOwn_TheyAreReadByName) {
+  const auto config = parse_proxy_config(
+      valid() +
+          "shards:\n  berlin: {ca_file: b.crt, server_name: b.test}\n"
+          "  ohio: {cert_file: o.crt, key_file: o.key, kubeconfig: /o.kubeconfig}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  ASSERT_EQ(config->shards.size(), 2U);
+  EXPECT_EQ(config->shards[0].name, "berlin");
+  EXPECT_EQ(config->shards[0].ca_file, "/etc/k/b.crt");
+  EXPECT_EQ(config->shards[0].server_name, "b.test");
+  EXPECT_EQ(config->shards[1].key_file, "/etc/k/o.key");
+  EXPECT_EQ(config->shards[1].kubeconfig, "/o.kubeconfig");
+  const std::string at = "/etc/k/proxy.yaml:33: ";
+  EXPECT_EQ(fault(valid() + "shards: [berlin]\n"), at + "shards: must be sections by name");
+  EXPECT_EQ(fault(valid() + "shards: {berlin: x}\n"),
+            at + "shards.berlin: must be a section with keys");
+  EXPECT_EQ(fault(valid() + "shards: {berlin: {ca: x}}\n"), at + "shards.berlin.ca: unknown key");
+  EXPECT_NE(fault(valid() + "shards: {berlin: {cert_file: x}}\n")
+                .find("shards.berlin.cert_file: needs both of cert_file and key_file"),
+            std::string::npos);
+}
+
+TEST(ProxyConfig, WhenKeysDoNotFitTogether_NamesTheOneThatIsWrong) {
+  const std::string at = "/etc/k/proxy.yaml:";
+  EXPECT_EQ(fault(replaced("external_url: https://kintsugi.example.test:6443\n", "")),
+            at + "1: external_url: is required for this endpoint_slice.mode");
+  EXPECT_NE(fault(valid() + "aggregation: {authz: {user: ''}}\n")
+                .find("aggregation.authz.user: is required"),
+            std::string::npos);
+  EXPECT_NE(fault(text_of("static.yaml") + "wildcard: reviewed\n")
+                .find("wildcard: reviewed is for shards of kcp"),
+            std::string::npos);
+  const auto refused = parse_proxy_config(valid(), "/etc/k/proxy.yaml", [](ProxyConfig&) {
+    return Expected<void>(fail(Errc::kConfig, "a flag is wrong"));
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "a flag is wrong");
 }
 
 TEST(ProxyConfig, WhenLimitsOfServedKindsAreSet_AM067_TheyAreRead) {
