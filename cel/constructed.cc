@@ -1,6 +1,7 @@
 #include "cel/internal/constructed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/strings.h"
@@ -59,6 +60,9 @@ class Maker {
         return Json(static_cast<std::int64_t>(
             std::min<std::uint64_t>(value.unsigned_integer(), INT64_MAX)));
       case Kind::kDouble:
+        if (!std::isfinite(value.real())) {
+          return fault("a number that JSON has none of cannot be a part of an object");
+        }
         return Json(value.real());
       case Kind::kString:
         return Json(value.text());

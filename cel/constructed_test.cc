@@ -75,6 +75,11 @@ TEST(Constructed, AM334_WhenAValueHasNoPlace_SaysSo) {
             "matches field name path from root Object type");
   EXPECT_NE(object("Object{t: timestamp('2020-01-01T00:00:00Z')}").find("cannot be a part"),
             std::string::npos);
+  EXPECT_EQ(object("Object{n: 1.0 / 2.0}"), R"({"n":0.5})");
+  EXPECT_NE(object("Object{n: 1.0 / 0.0}").find("a number that JSON has none of"),
+            std::string::npos);
+  EXPECT_NE(patch("[JSONPatch{op: 'add', path: '/a', value: double('NaN')}]").find("a number"),
+            std::string::npos);
   EXPECT_NE(object("Object{m: {1: 2}}").find("is not string"), std::string::npos);
   EXPECT_EQ(object("Object{a: object.nope}"), "no such key: nope");
   EXPECT_NE(patch("[JSONPatch{op: object.spec.items, path: ''}]").find("unexpected type"),

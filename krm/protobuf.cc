@@ -1,6 +1,7 @@
 #include "krm/protobuf.h"
 
 #include <bit>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -221,7 +222,10 @@ class MessageDecoder {
         if (field.type != WireType::kFixed64) {
           return malformed("number");
         }
-        return Json(std::bit_cast<double>(field.number));
+        if (const double value = std::bit_cast<double>(field.number); std::isfinite(value)) {
+          return Json(value);
+        }
+        return malformed("number that JSON has");
       default:
         break;
     }

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "krm/protobuf_wire.h"
 #include "krm/types/builtin_types.h"
@@ -136,6 +138,17 @@ TEST(Protobuf, WhenASchemaStandsForAList_OnlyASchemaOrAListIsRead) {
   EXPECT_EQ(read(kItems, text), R"({"items":[{"type":"string"}]})");
   EXPECT_EQ(read(kAdditional, number), R"({"additionalProperties":true})");
   EXPECT_EQ(read(kAdditional, text), R"({"additionalProperties":{"type":"string"}})");
+}
+
+TEST(Protobuf, WhenANumberIsNoneOfJson_Fails) {
+  const Schema& schema = *builtin_type("JSONSchemaProps");
+  constexpr std::uint32_t kMaximum = 9;
+  for (const double value : {1.5, -0.0, 1e308, std::numeric_limits<double>::quiet_NaN(),
+                             -std::numeric_limits<double>::infinity()}) {
+    std::string raw;
+    put_double(raw, kMaximum, value);
+    EXPECT_EQ(decode_protobuf_message(schema, raw).has_value(), std::isfinite(value)) << value;
+  }
 }
 
 TEST(Protobuf, WhenNestedTooDeeply_Fails) {

@@ -51,7 +51,6 @@ REASONS: dict[str, str] = {  # parser: why it stays beneath the bound
     "aggregation/position/cursor.cc": "sequences, which the tests of proxy/merged bring about",
     "aggregation/position/continue_token.cc": "tokens of other generations, likewise",
     "aggregation/position/sequence_journal.cc": "disks that fail",
-    "server/kubeconfig.cc": "the tests of server/ were not built for this figure: the corpus alone",
     "net/revocation.cc": "what is asked of lists, which auth/certificate_proofs_test.cc does; faults of lists are the corpus of crl",
 }
 
