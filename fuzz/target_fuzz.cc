@@ -22,7 +22,8 @@ void check(bool holds) {
 
 std::string meaning(std::string_view method, std::string_view target, const RequestTarget& parsed) {
   const krm::RequestInfo info = krm::request_info_of(method, target, parsed);
-  check(!info.is_resource || parsed.is_watch == (info.verb == "watch") ||
+  const bool is_refused = parsed.fault == TargetFault::kMalformed;  // before it is understood
+  check(is_refused || !info.is_resource || parsed.is_watch == (info.verb == "watch") ||
         (method != "GET" && method != "HEAD"));
   const bool known = parsed.form == TargetForm::kCluster ||
                      (parsed.service != krm::VirtualWorkspace::kOther &&
