@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apiserver/controllers/controller.h"
+#include "apiserver/judged_hook.h"
 #include "base/strings.h"
 #include "controlplane/admission/export_admission.h"
 #include "controlplane/admission/internal/typed_form.h"
@@ -442,11 +443,10 @@ void approve_binding(auth::Authorizer* authorizer, const apiserver::WriteContext
 
 apiserver::ResourcePtr with_reserved_groups(const apiserver::ResourcePtr& definitions) {
   auto def = std::make_shared<apiserver::ResourceDef>(*definitions);
-  const auto inner = def->hooks.admit;
   const bool is_schema = def->group == kApisGroup;
-  def->hooks.admit = [inner, is_schema, group = def->group, plural = def->plural](
+  const auto judge = [is_schema, group = def->group, plural = def->plural](
                          const apiserver::WriteContext& context, const Json* object,
-                         const Json* old, apiserver::Hooks::AdmitDone done) {
+                         const Json* old) -> Expected<void> {
     const bool is_free = object == nullptr || context.verb == "delete" ||
                          context.cluster == kRootCluster ||
                          context.cluster.starts_with("system:") ||
@@ -454,14 +454,12 @@ apiserver::ResourcePtr with_reserved_groups(const apiserver::ResourcePtr& defini
     const std::string fault =
         is_free ? std::string()
                 : definition_fault(*object, is_schema, has_any(context.user, kSystem));
-    if (!fault.empty()) {
-      done(fail(krm::forbidden(group, plural, object->text({"metadata", "name"}), fault)));
-    } else if (inner) {
-      inner(context, object, old, std::move(done));
-    } else {
-      done({});
+    if (fault.empty()) {
+      return {};
     }
+    return fail(krm::forbidden(group, plural, object->text({"metadata", "name"}), fault));
   };
+  def->hooks.admit = apiserver::judged_hook(judge, std::move(def->hooks.admit));
   return def;
 }
 

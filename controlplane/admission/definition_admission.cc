@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "apiserver/judged_hook.h"
 #include "controlplane/internal/names.h"
 #include "krm/go_text.h"
 #include "krm/status.h"
@@ -34,23 +35,20 @@ std::string holder_of(const apiserver::WriteContext& context, const Json& defini
 
 apiserver::ResourcePtr with_resource_locks(const apiserver::ResourcePtr& definitions) {
   auto def = std::make_shared<apiserver::ResourceDef>(*definitions);
-  const auto inner = def->hooks.approve;
-  def->hooks.approve = [inner, group = def->group, plural = def->plural](
-                           const apiserver::WriteContext& context, const Json* object,
-                           const Json* old, apiserver::Hooks::AdmitDone done) {
+  const auto judge = [group = def->group, plural = def->plural](
+                         const apiserver::WriteContext& context, const Json* object,
+                         const Json* old) -> Expected<void> {
     const bool is_new = object != nullptr && old == nullptr && context.subresource.empty() &&
                         !context.cluster.starts_with("system:");
     const std::string holder = is_new ? holder_of(context, *object) : std::string();
-    if (!holder.empty()) {
-      done(fail(krm::forbidden(
-          group, plural, object->text({"metadata", "name"}),
-          "cannot create because resource is bound by APIBinding " + krm::go_quote(holder))));
-    } else if (inner) {
-      inner(context, object, old, std::move(done));
-    } else {
-      done({});
+    if (holder.empty()) {
+      return {};
     }
+    return fail(krm::forbidden(
+        group, plural, object->text({"metadata", "name"}),
+        "cannot create because resource is bound by APIBinding " + krm::go_quote(holder)));
   };
+  def->hooks.approve = apiserver::judged_hook(judge, std::move(def->hooks.approve));
   return def;
 }
 

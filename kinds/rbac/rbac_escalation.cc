@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apiserver/judged_hook.h"
 #include "krm/go_text.h"
 #include "krm/status.h"
 
@@ -146,24 +147,16 @@ apiserver::ResourcePtr with_escalation_check(apiserver::ResourcePtr kind,
     return kind;
   }
   auto copy = std::make_shared<apiserver::ResourceDef>(*kind);
-  copy->hooks.admit = [inner = kind->hooks.admit, &rbac, role, resource = kind->plural](
-                          const apiserver::WriteContext& context, const krm::Json* object,
-                          const krm::Json* old, apiserver::Hooks::AdmitDone done) {
-    if (object != nullptr) {
-      Expected<void> checked =
-          role ? check_role_escalation(rbac, context, resource, *object, old)
-               : check_binding_escalation(rbac, context, resource, *object, old);
-      if (!checked) {
-        done(std::move(checked));
-        return;
-      }
+  const auto judge = [&rbac, role, resource = kind->plural](const apiserver::WriteContext& context,
+                                                            const krm::Json* object,
+                                                            const krm::Json* old) {
+    if (object == nullptr) {
+      return Expected<void>();
     }
-    if (inner) {
-      inner(context, object, old, std::move(done));
-    } else {
-      done({});
-    }
+    return role ? check_role_escalation(rbac, context, resource, *object, old)
+                : check_binding_escalation(rbac, context, resource, *object, old);
   };
+  copy->hooks.admit = apiserver::judged_hook(judge, kind->hooks.admit);
   return copy;
 }
 
