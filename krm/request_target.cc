@@ -225,14 +225,29 @@ void read_verb(std::string_view method, std::string_view target, TargetRules rul
                         sub == "proxy" || sub == "log";
 }
 
-/// Where what belongs to a server behind `…/proxy` begins; out.query for nowhere.
-std::size_t opaque_rest(std::string_view target, const RequestTarget& out) {
+/// Without empty and dot segments, up to the end of one.
+bool is_clean(std::string_view path) {
+  Cursor cursor{path};
+  while (!cursor.at_end()) {
+    const std::string_view segment = cursor.next();
+    if (segment.empty() || spells(segment, ".") || spells(segment, "..")) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Where what belongs to a server behind `…/proxy` begins; out.query for nowhere, as when it could
+/// be elsewhere once what stands in front is cleaned.
+std::size_t opaque_rest(std::string_view target, TargetRules rules, const RequestTarget& out) {
   const std::string_view trail = target.substr(out.trail, out.query - out.trail);
   for (std::size_t slash = trail.find('/', 1); slash != std::string_view::npos;
        slash = trail.find('/', slash + 1)) {
     const FirstSegments segments(trail.substr(0, slash));
     if (segments[segments.shape().subresource] == "proxy") {
-      return out.trail + slash;
+      const std::size_t from = rules.shard ? out.trail : 0;  // what is cleaned
+      return is_clean(target.substr(from, out.trail + slash - from)) ? out.trail + slash
+                                                                     : out.query;
     }
   }
   return out.query;
@@ -499,7 +514,7 @@ RequestTarget parse_target(std::string_view method, std::string_view target, Tar
   out.escaped = has_escape(target.substr(out.trail, out.query - out.trail));
   read_verb(method, target, rules, out);
   if (rules.opaque_proxy && out.form == TargetForm::kCluster) {
-    out.info_end = opaque_rest(target, out);
+    out.info_end = opaque_rest(target, rules, out);
     out.is_long_running = out.is_long_running || out.info_end != out.query;
   }
   const Scan scan = scan_target(target, out, cluster, rules.shard);

@@ -292,6 +292,17 @@ TEST(RequestTarget, WhenBelowProxyOfAPlainServer_SE026_TheRestIsItsOwn) {
             Fault::kNone);
 }
 
+TEST(RequestTarget, SE026_WhenWhatStandsInFrontIsUnclean_OneRedirectCleansAll) {
+  for (const char* target :
+       {"/clusters/./api/v1/nodes/x/proxy/./b", "/clusters/a/api/v1/nodes/./proxy/./x",
+        "/clusters/a/api/v1/./nodes/x/proxy/./b", "/shards/./clusters/a/api/v1/nodes/x/proxy//b",
+        "/clusters//a/api/v1/nodes/x/proxy/../proxy/./b"}) {
+    const RequestTarget out = read(target, kPlain);
+    ASSERT_EQ(out.fault, Fault::kUnclean) << target;
+    EXPECT_NE(read(out.reason, kPlain).fault, Fault::kUnclean) << out.reason;
+  }
+}
+
 TEST(RequestTarget, WhenInfoIsAsked_ItIsThatOfTheTrail) {
   const char* const target = "/shards/s/clusters/root:a/apis/g/v1/namespaces/n/foo/x?dryRun=All";
   const RequestInfo info = request_info_of("PUT", target, parse_target("PUT", target));
