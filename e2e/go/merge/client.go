@@ -144,6 +144,14 @@ func (c *Client) Refused(t *testing.T, code int, path string, header ...string) 
 	return o, answer
 }
 
+// Nowhere is a GET of a path that leads nowhere (E4).
+func (c *Client) Nowhere(t *testing.T, path string) {
+	t.Helper()
+	if answer := c.Get(path); answer.Status != http.StatusNotFound || string(answer.Body) != "404 page not found\n" {
+		t.Fatalf("GET %s: 404 expected, got %s", short(path), answer)
+	}
+}
+
 func short(path string) string { return path[:min(len(path), 300)] }
 
 // Event is one event of a watch.

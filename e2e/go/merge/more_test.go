@@ -156,9 +156,9 @@ func TestT104_a_proxy_in_a_circle(t *testing.T) {
 	r := NewRig(t)
 	// Its own credential is trusted as a client.
 	write(t, r.path("client-ca.crt"), append(slices.Clone(r.front.PEM), r.clients.PEM...))
-	self := &Fake{Name: "self", UID: "uid-self", address: fmt.Sprintf("127.0.0.1:%d", r.Port)}
+	self := &Fake{Name: "self", UID: "uid-self", address: fmt.Sprintf("127.0.0.1:%d/clusters/self", r.Port)}
 	r.Configure(append(slices.Clone(r.Shards), self)...)
-	one := r.All.At("/clusters/self/clusters/self")
+	one := r.All.At("/clusters/self")
 	eventually(t, patience, "508", func() error {
 		if answer := one.Get(ConfigMaps.Path()); answer.Status != http.StatusLoopDetected {
 			return fmt.Errorf("%s", answer)

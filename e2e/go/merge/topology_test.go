@@ -264,7 +264,7 @@ func TestT74_a_partition_of_plain_servers(t *testing.T) {
 	eventually(t, patience, "the present state", func() error {
 		return Model{}.Apply(again.Events()).Equal(Union(r.A.Maps, r.B.Maps, d.Maps))
 	})
-	eu.At("/partitions/root/nowhere/clusters/*").Refused(t, http.StatusNotFound, ConfigMaps.Path())
+	eu.At("/partitions/root/nowhere/clusters/*").Nowhere(t, ConfigMaps.Path())
 }
 
 func TestT75_many_shards_restart(t *testing.T) {
