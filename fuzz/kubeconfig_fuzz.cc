@@ -7,6 +7,23 @@
 #include "krm/yaml.h"
 #include "server/kubeconfig.h"
 
+namespace {
+
+constexpr std::string_view kCanary = "canary-of-a-token", kMember = "token: ";
+
+/// A name may be told: whether the canary is nothing but a token.
+bool is_token_only(std::string_view text) {
+  for (std::size_t at = text.find(kCanary); at != std::string_view::npos;
+       at = text.find(kCanary, at + 1)) {
+    if (!text.substr(0, at).ends_with(kMember)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using kintsugi::fuzz::check;
   std::string text(reinterpret_cast<const char*>(data), size);
@@ -25,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         kintsugi::server::kube_access(*document, "/nowhere", "a.kubeconfig", context);
     if (!access) {
       const std::string told = access.error().to_string();
-      check(!told.empty() && told.find("canary-of-a-token") == std::string::npos);
+      check(!told.empty() && (!is_token_only(text) || told.find(kCanary) == std::string::npos));
     }
   }
   return 0;
