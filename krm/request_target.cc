@@ -225,16 +225,34 @@ void read_verb(std::string_view method, std::string_view target, TargetRules rul
                         sub == "proxy" || sub == "log";
 }
 
-/// Without empty and dot segments, up to the end of one.
-bool is_clean(std::string_view path) {
+/// A path without empty and dot segments; nullopt when it would lead above its beginning, and must
+/// not.
+std::optional<std::string> cleaned(std::string_view path, bool may_leave) {
+  std::vector<std::string_view> kept;
   Cursor cursor{path};
+  bool trailing = false;
   while (!cursor.at_end()) {
     const std::string_view segment = cursor.next();
-    if (segment.empty() || spells(segment, ".") || spells(segment, "..")) {
-      return false;
+    trailing = segment.empty();
+    if (spells(segment, "..")) {
+      if (kept.empty() && !may_leave) {
+        return std::nullopt;
+      }
+      if (!kept.empty()) {
+        kept.pop_back();
+      }
+    } else if (!segment.empty() && !spells(segment, ".")) {
+      kept.push_back(segment);
     }
   }
-  return true;
+  std::string out;
+  for (const std::string_view segment : kept) {
+    out.append("/").append(segment);
+  }
+  if (trailing || out.empty()) {
+    out += '/';
+  }
+  return out;
 }
 
 /// Where what belongs to a server behind `…/proxy` begins; out.query for nowhere, as when it could
@@ -246,8 +264,8 @@ std::size_t opaque_rest(std::string_view target, TargetRules rules, const Reques
     const FirstSegments segments(trail.substr(0, slash));
     if (segments[segments.shape().subresource] == "proxy") {
       const std::size_t from = rules.shard ? out.trail : 0;  // what is cleaned
-      return is_clean(target.substr(from, out.trail + slash - from)) ? out.trail + slash
-                                                                     : out.query;
+      const std::string_view front = target.substr(from, out.trail + slash - from);
+      return cleaned(front, true) == front ? out.trail + slash : out.query;
     }
   }
   return out.query;
@@ -381,36 +399,6 @@ std::string reason_of(const Scan& scan) {
       break;
   }
   return {};
-}
-
-/// A path without empty and dot segments; nullopt when it would lead above its beginning, and must
-/// not.
-std::optional<std::string> cleaned(std::string_view path, bool may_leave) {
-  std::vector<std::string_view> kept;
-  Cursor cursor{path};
-  bool trailing = false;
-  while (!cursor.at_end()) {
-    const std::string_view segment = cursor.next();
-    trailing = segment.empty();
-    if (spells(segment, "..")) {
-      if (kept.empty() && !may_leave) {
-        return std::nullopt;
-      }
-      if (!kept.empty()) {
-        kept.pop_back();
-      }
-    } else if (!segment.empty() && !spells(segment, ".")) {
-      kept.push_back(segment);
-    }
-  }
-  std::string out;
-  for (const std::string_view segment : kept) {
-    out.append("/").append(segment);
-  }
-  if (trailing || out.empty()) {
-    out += '/';
-  }
-  return out;
 }
 
 void refuse_unclean(std::string_view target, TargetRules rules, RequestTarget& out) {
