@@ -225,7 +225,7 @@ class MessageDecoder {
         if (const double value = std::bit_cast<double>(field.number); std::isfinite(value)) {
           return Json(value);
         }
-        return malformed("number that JSON has");
+        return malformed("number, which is not finite");
       default:
         break;
     }

@@ -21,8 +21,6 @@ namespace {
 
 using krm::Json;
 
-constexpr int kMaxRounds = 64;  ///< evaluations of one request that waited for the authorizer
-
 Errc code_of(std::string_view reason) {
   return reason == "Forbidden"               ? Errc::kForbidden
          : reason == "Unauthorized"          ? Errc::kUnauthorized
@@ -235,11 +233,9 @@ class PolicyCheck : public std::enable_shared_from_this<PolicyCheck> {
         return;
       }
     }
-    if (access_->is_waiting() && ++rounds_ < kMaxRounds) {
-      access_->settled([self = shared_from_this()] { self->evaluate(); });
-      return;
+    if (!access_->evaluates_again(++rounds_, [self = shared_from_this()] { self->evaluate(); })) {
+      decide();
     }
-    decide();
   }
 
   /// False: it has begun, and is not over.

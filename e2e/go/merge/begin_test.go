@@ -20,6 +20,6 @@ func begin(t *testing.T) {
 func plainOnly(t *testing.T) {
 	t.Helper()
 	if allAsKcp {
-		t.Skip("for plain Kubernetes servers as shards")
+		t.Skip("needs plain Kubernetes servers as shards, these speak as kcp does")
 	}
 }

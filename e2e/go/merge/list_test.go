@@ -288,7 +288,7 @@ func TestT08k_kubectl_prints(t *testing.T) {
 	begin(t)
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
-		t.Skip("no kubectl")
+		t.Skip("no kubectl on this machine")
 	}
 	r := NewRig(t)
 	r.Fill(3, 2, 1)

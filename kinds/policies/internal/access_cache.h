@@ -26,8 +26,19 @@ class AccessCache final : public cel::AccessOracle,
   [[nodiscard]] bool is_waiting() const noexcept { return waiting_ > 0; }
   /// Calls `next`, once, when the last of them is there.
   void settled(std::function<void()> next) { next_ = std::move(next); }
+  /// Has an evaluation made `again` once they are, unless that was done kMostRounds times.
+  /// @returns whether `again` will be called
+  [[nodiscard]] bool evaluates_again(int rounds, std::function<void()> again) {
+    if (!is_waiting() || rounds >= kMostRounds) {
+      return false;
+    }
+    settled(std::move(again));
+    return true;
+  }
 
  private:
+  static constexpr int kMostRounds = 64;
+
   void answered(const cel::AccessQuestion& question, Expected<auth::Decision> decision);
 
   auth::Authorizer& authorizer_;

@@ -15,8 +15,6 @@ using Kind = AdmissionResult::Kind;
 
 constexpr std::size_t kMaxMessage = 5 * 1024;
 constexpr std::size_t kMaxAnnotation = 10 * 1024;
-constexpr const char* kOutOfBudget =
-    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 std::string trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
@@ -116,7 +114,7 @@ class ConditionRun::Impl {
 
   [[nodiscard]] MatchOutcome outcome() const {
     if (!is_afforded_) {
-      return {false, kOutOfBudget};
+      return {false, kBudgetIsSpent};
     }
     if (refused_ || errors_.empty()) {
       return {!refused_, ""};
@@ -235,7 +233,7 @@ class PolicyRun::Impl {
     }
     std::optional<AdmissionResult> result = run_->evaluate(policy_.validations[next_++].expression);
     if (!result) {
-      failed(0, kOutOfBudget);
+      failed(0, kBudgetIsSpent);
       phase_ = Phase::kOver;
       return;
     }
@@ -270,7 +268,7 @@ class PolicyRun::Impl {
       if (results_[i].kind == Kind::kError) {
         failed(i, std::move(results_[i].text));
       } else if (!afforded) {
-        failed(i, std::string("failed messageExpression: ") + kOutOfBudget);
+        failed(i, std::string("failed messageExpression: ") + kBudgetIsSpent);
       } else if (results_[i].kind != Kind::kTrue) {
         const PolicyValidation& validation = policy_.validations[i];
         std::string message = std::move(messages_[i]);
@@ -294,7 +292,7 @@ class PolicyRun::Impl {
     std::optional<AdmissionResult> result = run_->evaluate(annotation.value);
     if (!result) {
       out_ = {};
-      failed(0, kOutOfBudget);
+      failed(0, kBudgetIsSpent);
       phase_ = Phase::kOver;
     } else if (result->kind == Kind::kError) {
       if (!policy_.ignores_failure) {

@@ -25,6 +25,10 @@ struct PolicyInput {
   std::uint64_t* steps = nullptr;
 };
 
+/// Said of expressions that cost more than they may together.
+inline constexpr const char* kBudgetIsSpent =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
 /// Whether all match conditions hold.
 struct MatchOutcome {
   bool matches = false;

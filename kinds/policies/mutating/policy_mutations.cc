@@ -14,11 +14,6 @@ namespace {
 
 using krm::Json;
 
-constexpr int kMaxRounds = 64;  ///< evaluations of one expression that waited for the authorizer
-
-constexpr const char* kOutOfBudget =
-    "validation failed due to running out of cost budget, no further validation rules will be run";
-
 /// What a JSON patch makes of an object; one whose `test` fails changes nothing.
 Expected<Json> patched(const Json& object, const Json& patch) {
   const Expected<krm::JsonPatch> parsed = krm::JsonPatch::parse(patch.dump());
@@ -205,10 +200,8 @@ void PolicyMutations::evaluate_conditions(std::size_t i,
   if (!matching->run->go_on(EvaluationTurn())) {
     around_.later(
         [self = shared_from_this(), i, matching] { self->evaluate_conditions(i, matching); });
-  } else if (access_->is_waiting() && matching->rounds < kMaxRounds) {
-    access_->settled(
-        [self = shared_from_this(), i, matching] { self->match(i, matching->rounds + 1); });
-  } else {
+  } else if (const int rounds = matching->rounds; !access_->evaluates_again(
+                 rounds, [self = shared_from_this(), i, rounds] { self->match(i, rounds + 1); })) {
     matched(i, matching->run->take());
   }
 }
@@ -257,12 +250,12 @@ void PolicyMutations::mutate(std::size_t i, std::size_t step, int rounds) {
           rules.environment, admission_input(values, &request, values.namespace_object, true));
       std::uint64_t cost = 0;
       made = evaluation.make(*expression.program, cost);
-      if (self->access_->is_waiting() && rounds < kMaxRounds) {
-        self->access_->settled([self, i, step, rounds] { self->mutate(i, step, rounds + 1); });
+      if (self->access_->evaluates_again(
+              rounds, [self, i, step, rounds] { self->mutate(i, step, rounds + 1); })) {
         return;
       }
       if (cost > cel::kObjectLimit) {
-        made = fail(Errc::kInvalid, kOutOfBudget);
+        made = fail(Errc::kInvalid, kBudgetIsSpent);
       } else if (!made) {
         made.error().edit().message = "expression '" + expression.source +
                                       "' resulted in error: " + std::string(made.error().message());

@@ -17,7 +17,6 @@ namespace {
 
 using krm::Json;
 
-constexpr int kMaxRounds = 64;  ///< evaluations of one condition that waited for the authorizer
 constexpr int kCallFailed = 503, kFine = 200;
 
 }  // namespace
@@ -106,11 +105,9 @@ void WebhookRequest::match(const Invocation& invocation, int rounds, Checked don
 void WebhookRequest::evaluate_conditions(const std::shared_ptr<Matching>& matching) {
   if (!matching->run->go_on(EvaluationTurn())) {
     around_.later([self = shared_from_this(), matching] { self->evaluate_conditions(matching); });
-  } else if (access_->is_waiting() && matching->rounds < kMaxRounds) {
-    access_->settled([self = shared_from_this(), matching] {
-      self->match(matching->invocation, matching->rounds + 1, matching->done);
-    });
-  } else {
+  } else if (!access_->evaluates_again(matching->rounds, [self = shared_from_this(), matching] {
+               self->match(matching->invocation, matching->rounds + 1, matching->done);
+             })) {
     matched(*matching);
   }
 }
