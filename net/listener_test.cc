@@ -197,6 +197,53 @@ TEST(PlainListener, SE083_WhenOneHasManyConnections_ATurnBeginsSomeOfTheirReques
   }
 }
 
+/// The begin of an HTTP/2 connection and so many requests, each of some 20 bytes.
+std::string h2_requests(std::size_t count) {
+  using namespace std::string_view_literals;
+  std::string out("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  out += "\x00\x00\x00\x04\x00\x00\x00\x00\x00"sv;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t id = 2 * i + 1;
+    out += "\x00\x00\x0d\x01\x05\x00\x00"sv;
+    out += {static_cast<char>(id >> 8U), static_cast<char>(id & 0xFFU)};
+    out +=
+        "\x82\x86\x04\x06/small\x01\x01"
+        "a"sv;
+  }
+  return out;
+}
+
+TEST(PlainListener, SE083_WhenOneReadHasManyRequests_ATurnBeginsSomeOfThem) {
+  constexpr std::size_t kRequests = 240;
+  for (const bool ends : {false, true}) {
+    Loop loop("test");
+    TurnCounter counter(loop);
+    ListenerParams params;
+    params.book = std::make_shared<ConnectionBook>(ConnectionLimits());
+    const auto listener = testing::must(Listener::open(loop, std::move(params), counter));
+    RawClient one(listener->port()), other(listener->port());
+    ASSERT_TRUE(run_until(loop, [&] { return listener->stats().connections == 2; }));
+    one.send(h2_requests(kRequests));  // one segment
+    if (ends) {
+      ::shutdown(one.fd, SHUT_WR);
+    }
+    other.send("GET /small HTTP/1.1\r\nhost: a\r\n\r\n");
+    const auto begun = [&] {
+      std::size_t all = 0;
+      for (const auto& [turn, requests] : counter.turns) {
+        all += requests;
+      }
+      return all;
+    };
+    ASSERT_TRUE(run_until(loop, [&] { return begun() == kRequests + 1; })) << begun();
+    ASSERT_TRUE(run_until(loop, [&] { return other.got("hello"); }));
+    for (const auto& [turn, requests] : counter.turns) {
+      // Whoever sends no more is heard to his end at once.
+      EXPECT_LE(requests, ends ? kRequests + 1 : 64U + 1'024 / 22 + 1);
+    }
+  }
+}
+
 TEST(PlainListener, WhenOnAUnixSocket_Answers) {
   char directory[] = "/tmp/kintsugi-net-XXXXXX";
   ASSERT_NE(::mkdtemp(directory), nullptr);

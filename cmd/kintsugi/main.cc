@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   kintsugi::recycle_memory_of_openssl();
   std::signal(SIGPIPE, SIG_IGN);
   kintsugi::server::raise_descriptor_limit();
+  kintsugi::server::take_short_turns();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   // A drop-in replacement under its own name.
   const std::string_view called = argc > 0 ? argv[0] : "";

@@ -137,6 +137,7 @@ void Connection::on_read_end() noexcept {
   if (read_closed_) {
     return;
   }
+  on_last_bytes();
   if (stage_ == Stage::kOpen && session_ != nullptr && !failing_ && session_->on_read_closed()) {
     read_closed_ = true;
     loop_.mark_dirty(*this);

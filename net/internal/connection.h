@@ -60,6 +60,8 @@ class Connection : public FdHandler, public Loop::Flushable, public http::Sessio
   virtual void on_established() noexcept = 0;
   /// Plain text arrived. Default: feed().
   virtual void on_bytes(std::string_view bytes) noexcept { feed(bytes); }
+  /// The peer sends no more: what on_bytes() has kept is fed now.
+  virtual void on_last_bytes() noexcept {}
   /// The end of a turn in which something was read or written.
   virtual void on_flushed() noexcept {}
   /// Nothing happens here any more. `handshake` tells that it never came to on_established().

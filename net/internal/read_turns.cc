@@ -34,16 +34,17 @@ void ReadTurns::join(Reader& reader, const std::string& payer) {
   reader.share_ = share.get();
 }
 
-bool ReadTurns::may_read(Reader& reader, TimePoint now) {
+bool ReadTurns::may_read(Reader& reader, TimePoint now, bool first) {
   Share* const share = reader.share_;
-  if (share == nullptr || (share->waiting.empty() && share->has_room(now))) {
+  if (share == nullptr ||
+      (!reader.waits_ && (first || share->waiting.empty()) && share->has_room(now))) {
     return true;
   }
   if (!std::exchange(reader.waits_, true)) {
     if (share->waiting.empty()) {
       busy_.push_back(share);
     }
-    share->waiting.push_back(&reader);
+    share->waiting.insert(first ? share->waiting.begin() : share->waiting.end(), &reader);
   }
   return false;
 }

@@ -19,7 +19,7 @@ class ReadTurns {
   struct Share;
 
  public:
-  /// Of a payer and turn; as a request count 1 KiB. What one read has brought is always begun.
+  /// Of a payer and turn; as a request count 1 KiB.
   static constexpr std::size_t kRequests = 64;
   static constexpr std::size_t kBytes = 1024;
 
@@ -52,8 +52,9 @@ class ReadTurns {
   /// It does not read any more. The turns need not outlive it then.
   void leave(Reader& reader) noexcept;
   /// @param now  the same in all of a turn
+  /// @param first  should it have to wait, then before the payer's others
   /// @returns false: it waits until next() gives it
-  [[nodiscard]] bool may_read(Reader& reader, TimePoint now);
+  [[nodiscard]] bool may_read(Reader& reader, TimePoint now, bool first = false);
   /// It has been read.
   static void count(Reader& reader, std::size_t requests, std::size_t bytes) noexcept;
   /// One that has waited and is to be read now; nullptr: nobody's turn is it in this one.

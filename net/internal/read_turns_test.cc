@@ -77,6 +77,23 @@ TEST_F(ReadTurnsTest, SE083_BytesCountAsRequests) {
   EXPECT_EQ(connections_[1].reads, 1U);
 }
 
+TEST_F(ReadTurnsTest, WhoHasBytesLeftComesBeforeThePayersOthers) {
+  Connection half("a"), next("a");
+  turns_.join(half, "a");
+  turns_.join(next, "a");
+  ASSERT_TRUE(turns_.may_read(half, now_));
+  ReadTurns::count(half, kRequests, 0);
+  ASSERT_FALSE(turns_.may_read(next, now_));
+  ASSERT_FALSE(turns_.may_read(half, now_, true));
+  ASSERT_FALSE(turns_.may_read(half, now_, true)) << "once in the line";
+  now_ += milliseconds(1);
+  ASSERT_FALSE(turns_.may_read(half, now_, true)) << "next() gives it, whoever else asks";
+  EXPECT_EQ(turns_.next(now_), &half);
+  ASSERT_TRUE(turns_.may_read(half, now_, true)) << "there is room left";
+  EXPECT_EQ(turns_.next(now_), &next);
+  EXPECT_EQ(turns_.next(now_), nullptr);
+}
+
 TEST_F(ReadTurnsTest, WhoHasNotJoinedNeverWaits) {
   connections_.emplace_back("system");
   for (int i = 0; i < 3; ++i) {

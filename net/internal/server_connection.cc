@@ -10,6 +10,8 @@ namespace {
 
 // RFC 9113 3.4
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Fed at a time: some 25 requests of a client that has asked the like before [bytes].
+constexpr std::size_t kSlice = 1'024;
 
 }  // namespace
 
@@ -31,7 +33,8 @@ bool ServerConnection::puts_off_reading() noexcept {
     owner_->on_handshake_bytes(*this);
     return true;
   }
-  if (stage() != Stage::kOpen || owner_->read_turns().may_read(*this, loop_.now())) {
+  if (stage() != Stage::kOpen ||
+      owner_->read_turns().may_read(*this, loop_.now(), !unread_.empty())) {
     return false;
   }
   owner_->on_waiting();
@@ -132,13 +135,50 @@ void ServerConnection::on_bytes(std::string_view bytes) noexcept {
     on_bytes(first);
     return;
   }
-  const std::uint64_t before = session_->requests();
-  feed(bytes);
-  ReadTurns::count(*this, session_->requests() - before, bytes.size());
+  if (!unread_.empty()) {
+    unread_.append(bytes);
+    return;
+  }
+  if (const std::string_view rest = feed_in_turn(bytes); !rest.empty()) {
+    unread_ = rest;
+    owner_->on_waiting();
+  }
+}
+
+/// Returns what is left for the payer's next turn: one read may hold hundreds of requests.
+std::string_view ServerConnection::feed_in_turn(std::string_view bytes) noexcept {
+  do {
+    const std::string_view slice = bytes.substr(0, kSlice);
+    bytes.remove_prefix(slice.size());
+    const std::uint64_t before = session_->requests();
+    feed(slice);
+    ReadTurns::count(*this, session_->requests() - before, slice.size());
+  } while (!bytes.empty() && stage() == Stage::kOpen &&
+           owner_->read_turns().may_read(*this, loop_.now(), true));
   if (!session_->head_started()) {
     head_since_ = TimePoint{};
   } else if (head_since_ == TimePoint{}) {
     head_since_ = loop_.now();
+  }
+  return bytes;
+}
+
+void ServerConnection::go_on() noexcept {
+  if (!unread_.empty() && stage() == Stage::kOpen) {
+    const std::string mine = std::exchange(unread_, {});
+    const std::string_view rest = feed_in_turn(mine);
+    loop_.mark_dirty(*this);
+    if (!rest.empty()) {
+      unread_ = rest;
+      return;
+    }
+  }
+  read_now();  // what came meanwhile
+}
+
+void ServerConnection::on_last_bytes() noexcept {
+  if (const std::string last = std::exchange(unread_, {}); !last.empty() && session_ != nullptr) {
+    feed(last);
   }
 }
 

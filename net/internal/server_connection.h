@@ -42,7 +42,7 @@ class ServerConnection final : public Connection, public ReadTurns::Reader {
   void abandon() noexcept { owner_ = nullptr; }
   [[nodiscard]] bool in_handshake() const noexcept { return stage() == Stage::kHandshake; }
   /// Reads what has come.
-  void go_on() noexcept { read_now(); }
+  void go_on() noexcept;
   std::size_t index = 0;                         ///< the owner's
   bool waits = false;                            ///< the owner's: for go_on()
   std::unique_ptr<ConnectionBook::Place> place;  ///< the owner's; null: it is not counted
@@ -66,6 +66,8 @@ class ServerConnection final : public Connection, public ReadTurns::Reader {
   bool puts_off_reading() noexcept override;
   void on_established() noexcept override;
   void on_bytes(std::string_view bytes) noexcept override;
+  void on_last_bytes() noexcept override;
+  [[nodiscard]] std::string_view feed_in_turn(std::string_view bytes) noexcept;
   void on_dead(Errc cause, bool handshake) noexcept override;
   void choose(bool http2) noexcept;
   [[nodiscard]] bool count_in();
@@ -77,6 +79,7 @@ class ServerConnection final : public Connection, public ReadTurns::Reader {
   ServerConnectionOwner* owner_;
   http::PeerInfo peer_;
   std::string start_;         // bytes that do not yet tell the protocol
+  std::string unread_;        // of one read, which are its payer's next turn's
   TimePoint head_since_{};    // since when a request head is incomplete; zero: it is not
   TimePoint established_at_;  // the end of the handshake
   TimePoint ends_by_ = TimePoint::max();  // its identity has ended
