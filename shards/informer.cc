@@ -1,9 +1,11 @@
 #include "shards/informer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
 #include "shards/answer_log.h"
+#include "shards/internal/page_scan.h"
 
 namespace kintsugi::shards {
 namespace {
@@ -16,6 +18,16 @@ constexpr int kGone = 410;
 
 int retry_after(const http::HeaderList& headers) {
   return parse_decimal<int>(headers.get("retry-after")).value_or(0);
+}
+
+/// Some of the answer's warnings says that a shard is missing.
+bool is_partial(const http::HeaderList& headers) {
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    if (headers[i].name == "warning" && names_missing_shard(headers[i].value)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// What was asked for, and how it was answered; a watch that broke was not.
@@ -86,6 +98,27 @@ void Informer::perform(InformerFsm::Action action) {
   }
 }
 
+/// Comes back when a watch may have been silent for too long.
+void Informer::watch_over() {
+  const TimePoint at = fsm_.deadline();
+  if (at == TimePoint::max()) {
+    return;
+  }
+  timer_.start(std::max(at - loop_.now(), Duration::zero()), [this] {
+    auto next = fsm_.on_timer(loop_.now());
+    if (next.kind == InformerFsm::Action::Kind::kNone) {
+      return watch_over();
+    }
+    perform(std::move(next));
+  });
+}
+
+/// A stream that was reset, told from a connection that broke.
+Errc Informer::cause_of(Errc end) const noexcept {
+  const bool lost = upstream_->stats(net::UpstreamClass::kWatch).connections < connections_;
+  return end == Errc::kReset && lost ? Errc::kClosed : end;
+}
+
 net::FetchRequest Informer::request(std::string target, net::UpstreamClass kind) const {
   net::FetchRequest request;
   request.target = std::move(target);
@@ -109,8 +142,13 @@ void Informer::open_watch(std::string target) {
       timer_.start(kRefusalTimeout, [this] { take_refusal(); });
       return;
     }
-    auto next = fsm_.on_head(head.status, retry_after(head.headers), loop_.now());
+    connections_ = upstream_->stats(net::UpstreamClass::kWatch).connections;
+    auto next =
+        fsm_.on_head(head.status, retry_after(head.headers), loop_.now(), is_partial(head.headers));
     tell(next, head.status, {});
+    if (next.kind == InformerFsm::Action::Kind::kNone) {
+      return watch_over();
+    }
     perform(std::move(next));
   };
   callbacks.on_data = [this, current](std::string_view bytes) {
@@ -127,7 +165,7 @@ void Informer::open_watch(std::string target) {
       if (cause != Errc::kOk) {
         log(loop_, *upstream_, asked_, 0, begun);
       }
-      perform(fsm_.on_end(cause, loop_.now()));
+      perform(fsm_.on_end(fsm_.reflects() ? cause_of(cause) : cause, loop_.now()));
     }
   };
   call_ = net::stream(loop_, *upstream_, request(std::move(target), net::UpstreamClass::kWatch),
@@ -146,8 +184,9 @@ void Informer::fetch_page(std::string target) {
                        if (!answer) {
                          return perform(fsm_.on_page_failed(answer.error().code(), loop_.now()));
                        }
-                       auto next = fsm_.on_page(answer->status, retry_after(answer->headers),
-                                                answer->body, loop_.now());
+                       auto next =
+                           fsm_.on_page(answer->status, retry_after(answer->headers), answer->body,
+                                        loop_.now(), is_partial(answer->headers));
                        std::string_view said;
                        if (answer->status >= 400) {
                          said = std::string_view(answer->body).substr(0, kMostRefusal);

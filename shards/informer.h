@@ -52,6 +52,8 @@ class Informer {
   void cancel();
   void open_watch(std::string target);
   void take_refusal();
+  void watch_over();
+  [[nodiscard]] Errc cause_of(Errc end) const noexcept;
   void tell(const InformerFsm::Action& next, int status, std::string_view body);
   void fetch_page(std::string target);
   [[nodiscard]] net::FetchRequest request(std::string target, net::UpstreamClass kind) const;
@@ -69,7 +71,8 @@ class Informer {
   };
   std::optional<Refusal> refusal_;
   Heard heard_;
-  std::string asked_;  ///< target of the running request
+  std::string asked_;            ///< target of the running request
+  std::size_t connections_ = 0;  ///< for watches, when the head of the running one came
   // Number of the running request; answers to older ones are dropped. Shared with the callbacks,
   // which may outlive the informer by the rest of a turn.
   std::shared_ptr<std::uint64_t> turn_ = std::make_shared<std::uint64_t>(0);

@@ -1,6 +1,7 @@
 #include "shards/internal/informer_fsm.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/log.h"
@@ -16,8 +17,9 @@ using krm::Json;
 constexpr unsigned kRefusalsBeforeList = 3;
 constexpr int kLongestRetryAfter = 300;
 
-/// Answers with which servers turn down sendInitialEvents.
-bool turns_down_watch_list(int status) {
+}  // namespace
+
+bool turns_down_watch_list(int status) noexcept {
   switch (status) {
     case 400:
     case 405:
@@ -31,20 +33,7 @@ bool turns_down_watch_list(int status) {
   }
 }
 
-std::string encode_key(const ObjectKey& key) {
-  std::string text;
-  text.reserve(key.cluster.size() + key.ns.size() + key.name.size() + 2);
-  text.append(key.cluster).append("|").append(key.ns).append("/").append(key.name);
-  return text;
-}
-
-ObjectKey decode_key(std::string_view text) {
-  const std::size_t bar = text.find('|');
-  const std::size_t slash = text.find('/', bar);
-  return {text.substr(0, bar), text.substr(bar + 1, slash - bar - 1), text.substr(slash + 1)};
-}
-
-ObjectKey key_of(const Json& object, std::string_view default_cluster) {
+ObjectKey object_key(const Json& object, std::string_view default_cluster) {
   ObjectKey key;
   key.cluster = object.text({"metadata", "annotations", krm::kClusterAnnotation});
   if (key.cluster.empty()) {
@@ -55,15 +44,22 @@ ObjectKey key_of(const Json& object, std::string_view default_cluster) {
   return key;
 }
 
-/// Revisions are opaque; decimal ones keep their value, so that distinct ones never collide.
-std::uint64_t revision_number(std::string_view text) {
+void append_key(std::string& out, const ObjectKey& key) {
+  out.append(key.cluster).append("|").append(key.ns).append("/").append(key.name);
+}
+
+ObjectKey split_key(std::string_view text) noexcept {
+  const std::size_t bar = text.find('|');
+  const std::size_t slash = text.find('/', bar);
+  return {text.substr(0, bar), text.substr(bar + 1, slash - bar - 1), text.substr(slash + 1)};
+}
+
+std::uint64_t revision_number(std::string_view text) noexcept {
   if (const auto number = parse_decimal(text); number) {
     return *number;
   }
   return std::hash<std::string_view>{}(text);
 }
-
-}  // namespace
 
 InformerFsm::InformerFsm(InformerParams params, InformerSink& sink)
     : params_(std::move(params)), sink_(sink), random_(params_.seed) {}
@@ -76,6 +72,11 @@ std::uint64_t InformerFsm::random() noexcept {  // splitmix64
   return z ^ (z >> 31U);
 }
 
+std::string InformerFsm::selector() const {
+  const std::string& given = params_.reflector.selector;
+  return given.empty() ? std::string() : "&" + given;
+}
+
 std::string InformerFsm::timeout() noexcept {
   return "&timeoutSeconds=" + std::to_string(300 + random() % 301);
 }
@@ -86,27 +87,47 @@ Action InformerFsm::next(TimePoint now) {
   return revision_.empty() ? list_again(now) : resume(now);
 }
 
+void InformerFsm::forget_revision() {
+  if (!revision_.empty()) {
+    last_.swap(revision_);
+    revision_.clear();
+  }
+}
+
+std::string_view InformerFsm::key_text(const ObjectKey& key) {
+  key_.clear();
+  append_key(key_, key);
+  return key_;
+}
+
 Action InformerFsm::list_again(TimePoint now) {
-  revision_.clear();
+  forget_revision();
   buffer_.clear();
   skipping_ = false;
   keys_.begin_list();
   ++counters_.lists;
+  if (reflects()) {
+    return begin_reflecting(now);
+  }
   return watch_list_works_ ? watch_list(now) : page({}, now);
 }
 
 Action InformerFsm::watch_list(TimePoint now) {
   state_ = State::kOpening;
   opened_ = now;
-  return {Action::Kind::kWatch,
-          params_.target +
-              "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
-              "&resourceVersionMatch=NotOlderThan" +
-              timeout(),
-          {}};
+  std::string target = params_.target +
+                       "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+                       "&resourceVersionMatch=NotOlderThan";
+  if (reflects()) {
+    target += "&resourceVersion=";
+  }
+  return {Action::Kind::kWatch, target + timeout() + selector(), {}};
 }
 
 Action InformerFsm::page(std::string_view token, TimePoint now) {
+  if (reflects()) {
+    return ladder_page(token, now);
+  }
   state_ = State::kListing;
   opened_ = now;
   std::string target = params_.target + "?limit=500";
@@ -119,17 +140,21 @@ Action InformerFsm::page(std::string_view token, TimePoint now) {
 }
 
 Action InformerFsm::resume(TimePoint now) {
+  ++counters_.rewatches;
   state_ = State::kResuming;
   opened_ = now;
   buffer_.clear();
   skipping_ = false;
   return {Action::Kind::kWatch,
           params_.target + "?watch=true&allowWatchBookmarks=true&resourceVersion=" +
-              percent_encode(revision_) + timeout(),
+              percent_encode(revision_) + timeout() + selector(),
           {}};
 }
 
-Action InformerFsm::rest(int retry_after) {
+Action InformerFsm::rest(int retry_after, TimePoint now) {
+  if (reflects()) {
+    return reflector_rest(retry_after, now);
+  }
   state_ = State::kResting;
   ++counters_.failures;
   const auto base =
@@ -143,24 +168,32 @@ Action InformerFsm::rest(int retry_after) {
           std::max(std::min<Duration>(base + jitter, params_.rest_max), asked)};
 }
 
-Action InformerFsm::expired(TimePoint now) {
-  revision_.clear();
-  return expirations_++ == 0 ? list_again(now) : rest(0);
+Action InformerFsm::expired(RelistReason reason, TimePoint now) {
+  forget_revision();
+  ++counters_.relists[static_cast<std::size_t>(reason)];
+  if (reflects()) {
+    settle(now);
+    healthy_since_.reset();
+  }
+  return expirations_++ == 0 ? list_again(now) : rest(0, now);
 }
 
-Action InformerFsm::refused(int status, int retry_after) {
+Action InformerFsm::refused(int status, int retry_after, TimePoint now) {
   if (status >= 400 && status < 500 && status != 429) {
     sink_.on_refused(status);
   }
-  return rest(retry_after);
+  return rest(retry_after, now);
 }
 
-Action InformerFsm::on_head(int status, int retry_after, TimePoint now) {
+Action InformerFsm::on_head(int status, int retry_after, TimePoint now, bool partial) {
   if (state_ != State::kOpening && state_ != State::kResuming) {
     return {};
   }
   const bool opening = state_ == State::kOpening;
   counters_.last_status = status;
+  if (reflects()) {
+    return status == 200 && opening && partial ? doubt(now) : take_head(status, retry_after, now);
+  }
   if (status == 200) {
     state_ = opening ? State::kInitial : State::kWatching;
     opened_ = now;
@@ -171,16 +204,17 @@ Action InformerFsm::on_head(int status, int retry_after, TimePoint now) {
     return page({}, now);
   }
   if (!opening && status == 410) {
-    return expired(now);
+    return expired(RelistReason::kExpired, now);
   }
   if (!opening && ++refusals_ >= kRefusalsBeforeList) {
     refusals_ = 0;
-    revision_.clear();  // for example a revision that a restored server has not reached
+    forget_revision();  // for example a revision that a restored server has not reached
   }
-  return refused(status, retry_after);
+  return refused(status, retry_after, now);
 }
 
 Action InformerFsm::on_data(std::string_view bytes, TimePoint now) {
+  heard_byte_ = heard_byte_ || !bytes.empty();
   while (!bytes.empty() && (state_ == State::kInitial || state_ == State::kWatching)) {
     const std::size_t newline = bytes.find('\n');
     const std::string_view chunk = bytes.substr(0, newline);
@@ -191,6 +225,9 @@ Action InformerFsm::on_data(std::string_view bytes, TimePoint now) {
     }
     if (buffer_.size() + chunk.size() > params_.max_event_bytes) {
       ++counters_.oversized;
+      if (reflects()) {
+        return expired(RelistReason::kOversized, now);
+      }
       log_warn("watch event is too large and is skipped", {{"target", params_.target}});
       std::string().swap(buffer_);
       skipping_ = newline == std::string_view::npos;
@@ -205,30 +242,44 @@ Action InformerFsm::on_data(std::string_view bytes, TimePoint now) {
       buffer_.append(chunk);
       line = buffer_;
     }
-    const Verdict verdict = take_event(line);
+    const Verdict verdict = take_event(line, now);
     buffer_.clear();
-    switch (verdict) {
-      case Verdict::kOk:
-        break;
-      case Verdict::kListAgain:
-        return expired(now);
-      case Verdict::kFailed:
-        return rest(0);
+    if (verdict != Verdict::kOk) {
+      return follow(verdict, now);
     }
   }
   return {};
 }
 
-InformerFsm::Verdict InformerFsm::take_event(std::string_view line) {
+Action InformerFsm::follow(Verdict verdict, TimePoint now) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return {};
+    case Verdict::kListAgain:
+      return expired(reason_, now);
+    case Verdict::kFailed:
+      return rest(std::exchange(wait_asked_, 0), now);
+    case Verdict::kForbidden:
+      return forbidden(counters_.last_status);
+    case Verdict::kConfirm:
+      return list_again(now);
+  }
+  return {};
+}
+
+InformerFsm::Verdict InformerFsm::take_event(std::string_view line, TimePoint now) {
   if (trim(line).empty()) {
     return Verdict::kOk;
+  }
+  if (reflects()) {
+    return take_reflected(line, now);
   }
   const auto parsed = Json::parse(line);
   const Json* object = parsed ? parsed->find("object") : nullptr;
   if (object == nullptr || !object->is_object()) {
     ++counters_.malformed;
     log_warn("watch event is malformed", {{"target", params_.target}});
-    revision_.clear();
+    forget_revision();
     return Verdict::kFailed;
   }
   const std::string_view type = parsed->text({"type"});
@@ -268,67 +319,91 @@ InformerFsm::Verdict InformerFsm::take_error(const Json& status) {
 }
 
 void InformerFsm::upsert(const Json& object) {
-  const ObjectKey key = key_of(object, params_.default_cluster);
+  ObjectKey key = object_key(object, params_.default_cluster);
   if (key.name.empty()) {
     return;
   }
   const auto revision = revision_number(object.text({"metadata", "resourceVersion"}));
-  if (keys_.put(encode_key(key), revision)) {
+  if (keys_.put(key_text(key), revision, &key.id)) {
     sink_.on_upsert(key, object);
   }
 }
 
 void InformerFsm::remove(const Json& object) {
-  const ObjectKey key = key_of(object, params_.default_cluster);
-  if (keys_.erase(encode_key(key))) {
+  ObjectKey key = object_key(object, params_.default_cluster);
+  if (keys_.erase(key_text(key), &key.id)) {
     sink_.on_delete(key);
   }
 }
 
 void InformerFsm::complete_list() {
-  keys_.end_list([this](std::string_view key) { sink_.on_delete(decode_key(key)); });
-  failures_ = refusals_ = 0;
+  const std::function<void(std::string_view, KeyTable::Id)> gone = [this](std::string_view text,
+                                                                          KeyTable::Id id) {
+    ObjectKey key = split_key(text);
+    key.id = id;
+    sink_.on_delete(key);
+  };
+  if (unreadable_) {
+    ++counters_.doubtful;
+  } else {
+    keys_.end_list(gone);
+  }
+  refusals_ = 0;
+  if (!reflects()) {
+    failures_ = 0;
+  }
   synced_ = true;
   sink_.on_synced();
 }
 
 Action InformerFsm::on_end(Errc cause, TimePoint now) {
   counters_.last_cause = cause;
+  if (reflects()) {
+    return take_end(cause, now);
+  }
   const bool in_order = cause == Errc::kOk && now - opened_ >= seconds(1);
   switch (state_) {
     case State::kOpening:
     case State::kResuming:
-      return rest(0);
+      return rest(0, now);
     case State::kInitial:
       if (in_order) {  // a server that does not know sendInitialEvents
         watch_list_works_ = false;
         return list_again(now);
       }
-      return rest(0);
+      return rest(0, now);
     case State::kWatching:
       if (in_order) {
         failures_ = refusals_ = expirations_ = 0;
         return resume(now);
       }
-      return rest(0);
+      return rest(0, now);
     default:
       return {};
   }
 }
 
-Action InformerFsm::on_page(int status, int retry_after, std::string_view body, TimePoint now) {
+Action InformerFsm::on_page(int status, int retry_after, std::string_view body, TimePoint now,
+                            bool partial) {
+  if (state_ == State::kProbing) {
+    return take_probe(status, retry_after, now);
+  }
   if (state_ != State::kListing) {
     return {};
   }
   counters_.last_status = status;
+  if (reflects()) {
+    return status == 200 ? take_page(body, partial, now)
+                         : page_refused(status, retry_after, body, now);
+  }
   if (status != 200) {
-    return refused(status, retry_after);
+    return refused(status, retry_after, now);
   }
   auto parsed = Json::parse(body);
   const Json* items = parsed ? parsed->find("items") : nullptr;
   if (items == nullptr) {
     ++counters_.malformed;
-    return rest(0);
+    return rest(0, now);
   }
   for (const Json& item : items->items()) {
     upsert(item);
@@ -340,7 +415,7 @@ Action InformerFsm::on_page(int status, int retry_after, std::string_view body, 
   const std::string_view revision = parsed->text({"metadata", "resourceVersion"});
   if (revision.empty()) {
     ++counters_.malformed;
-    return rest(0);
+    return rest(0, now);
   }
   complete_list();
   revision_ = revision;
@@ -348,19 +423,25 @@ Action InformerFsm::on_page(int status, int retry_after, std::string_view body, 
 }
 
 Action InformerFsm::on_page_failed(Errc cause, TimePoint now) {
-  if (state_ != State::kListing) {
+  if (state_ != State::kListing && state_ != State::kProbing) {
     return {};
   }
   counters_.last_cause = cause;
+  if (reflects()) {
+    return page_lost(cause, now);
+  }
   if (cause == Errc::kRequestEntityTooLarge && cached_list_works_) {
     cached_list_works_ = false;  // caches ignore `limit`
     return list_again(now);
   }
-  return rest(0);
+  return rest(0, now);
 }
 
 Action InformerFsm::on_timer(TimePoint now) {
-  return state_ == State::kResting ? next(now) : Action{};
+  if (state_ != State::kResting) {
+    return reflects() && now >= deadline() ? take_silence(now) : Action{};
+  }
+  return next(now);
 }
 
 Action InformerFsm::relist(std::string_view target, TimePoint now) {
@@ -368,14 +449,17 @@ Action InformerFsm::relist(std::string_view target, TimePoint now) {
     params_.target = target;
   }
   revision_.clear();
-  synced_ = false;
+  last_.clear();
+  synced_ = listed_ = confirming_ = absent_ = asks_feature_ = false;
+  refusal_ = 0;
+  params_.reflector.no_watch_list_until = {};
   watch_list_works_ = cached_list_works_ = true;
   failures_ = refusals_ = expirations_ = 0;
   return state_ == State::kIdle ? Action{} : list_again(now);
 }
 
 Action InformerFsm::kick(TimePoint now) {
-  if (state_ != State::kResting) {
+  if (state_ != State::kResting || asked_to_wait_) {
     return {};
   }
   failures_ = 0;

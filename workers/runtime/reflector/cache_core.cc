@@ -1,0 +1,232 @@
+#include "workers/runtime/reflector/cache_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kintsugi::workers {
+namespace {
+
+using shards::ObjectKey;
+
+std::uint64_t mark_of(std::string_view key, std::uint64_t revision) noexcept {
+  return std::hash<std::string_view>{}(key) ^ (revision * 0x9E3779B97F4A7C15U);
+}
+
+}  // namespace
+
+std::string_view CacheCore::text_of(const ObjectKey& key) const {
+  text_.clear();
+  shards::append_key(text_, key);
+  return text_;
+}
+
+ObjectKey CacheCore::key_of(Id id) const noexcept {
+  const bool own = (id & kOverlay) != 0;
+  ObjectKey key =
+      shards::split_key(own ? std::string_view(overlays_[id & ~kOverlay].key) : keys_->key(id));
+  key.id = id;
+  return key;
+}
+
+CacheCore::Id CacheCore::visible(const ObjectKey& key) const {
+  const std::string_view text = text_of(key);
+  if (!laid_.empty()) {
+    if (const auto at = laid_.find(text); at != laid_.end()) {
+      return kOverlay | at->second;
+    }
+  }
+  return keys_ == nullptr ? shards::KeyTable::kNone : keys_->find(text);
+}
+
+void CacheCore::note_deadline(TimePoint before) const {
+  if (on_deadline_ && deadline() < before) {
+    on_deadline_();
+  }
+}
+
+void CacheCore::when_synced(std::function<void(Expected<void>)> done, TimePoint deadline) {
+  if (synced_) {
+    return done({});
+  }
+  const TimePoint before = this->deadline();
+  waiters_.push_back({std::move(done), deadline});
+  note_deadline(before);
+}
+
+TimePoint CacheCore::deadline() const noexcept {
+  TimePoint first = TimePoint::max();
+  for (const Waiter& waiter : waiters_) {
+    first = std::min(first, synced_ ? TimePoint::min() : waiter.deadline);
+  }
+  for (const Overlay& overlay : overlays_) {
+    first = overlay.used ? std::min(first, overlay.until) : first;
+  }
+  return first;
+}
+
+std::vector<std::function<void()>> CacheCore::due(TimePoint now) {
+  for (std::uint32_t slot = 0; slot < overlays_.size(); ++slot) {
+    if (!overlays_[slot].used || overlays_[slot].until > now) {
+      continue;
+    }
+    const std::string text = overlays_[slot].key;
+    lift(slot);
+    ObjectKey key = shards::split_key(text);
+    key.id = keys_->find(text);
+    tell(key, key.id == shards::KeyTable::kNone ? Kind::kDeleted : Kind::kUpdated, false);
+  }
+  std::vector<std::function<void()>> calls;
+  for (std::size_t i = 0; i < waiters_.size();) {
+    if (!synced_ && waiters_[i].deadline > now) {
+      ++i;
+      continue;
+    }
+    calls.emplace_back([done = std::move(waiters_[i].done), in_time = synced_] {
+      done(in_time ? Expected<void>() : fail(Errc::kDeadline));
+    });
+    waiters_.erase(waiters_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return calls;
+}
+
+CacheCore::HandlerId CacheCore::add_handler(Handler handler) {
+  const HandlerId id = next_listener_++;
+  listeners_.push_back({id, handler});
+  each_visible([this, &handler](Id at) { handler({key_of(at), Kind::kAdded, true}); });
+  return id;
+}
+
+void CacheCore::remove_handler(HandlerId id) noexcept {
+  listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(),
+                                  [id](const Listener& one) { return one.id == id; }),
+                   listeners_.end());
+}
+
+void CacheCore::tell(const ObjectKey& key, Kind kind, bool initial) {
+  for (const Listener& one : listeners_) {
+    one.handler({key, kind, initial});
+  }
+}
+
+void CacheCore::set_indexes(Id id, const ObjectKey& key) {
+  for (std::size_t i = 0; i < indexes_.size(); ++i) {
+    values_.clear();
+    collect(i, id, key, values_);
+    indexes_[i].set(id, values_);
+  }
+}
+
+void CacheCore::remove_from_indexes(Id id) {
+  for (ObjectIndex& one : indexes_) {
+    one.remove(id);
+  }
+}
+
+void CacheCore::remember(std::string_view key, std::uint64_t revision) {
+  if (recent_.size() < kRecent) {
+    recent_.push_back(mark_of(key, revision));
+    return;
+  }
+  recent_[recent_at_] = mark_of(key, revision);
+  recent_at_ = (recent_at_ + 1) % kRecent;
+}
+
+bool CacheCore::was_delivered(std::string_view key, std::uint64_t revision) const noexcept {
+  return std::find(recent_.begin(), recent_.end(), mark_of(key, revision)) != recent_.end();
+}
+
+void CacheCore::lay(const krm::Json& object, TimePoint now) {
+  const ObjectKey key = shards::object_key(object, default_cluster_);
+  const std::uint64_t revision =
+      shards::revision_number(object.text({"metadata", "resourceVersion"}));
+  const std::string text(text_of(key));
+  const Id base = keys_->find(text);
+  if (key.name.empty() || was_delivered(text, revision) ||
+      (base != shards::KeyTable::kNone && keys_->revision(base) == revision)) {
+    return;
+  }
+  const TimePoint before = deadline();
+  std::uint32_t slot = 0;
+  if (const auto at = laid_.find(text); at != laid_.end()) {
+    slot = at->second;
+  } else {
+    if (free_overlays_.empty()) {
+      free_overlays_.push_back(static_cast<std::uint32_t>(overlays_.size()));
+      overlays_.emplace_back();
+    }
+    slot = free_overlays_.back();
+    free_overlays_.pop_back();
+    laid_.emplace(text, slot);
+    if (base != shards::KeyTable::kNone) {
+      remove_from_indexes(base);
+    }
+  }
+  overlays_[slot] = {text, revision, now + kOverlayFor, true};
+  store(kOverlay | slot, key, object);
+  set_indexes(kOverlay | slot, key);
+  note_deadline(before);
+}
+
+void CacheCore::lift(std::uint32_t slot) {
+  Overlay& overlay = overlays_[slot];
+  laid_.erase(overlay.key);
+  remove_from_indexes(kOverlay | slot);
+  discard(kOverlay | slot);
+  if (const Id base = keys_->find(overlay.key); base != shards::KeyTable::kNone && holds(base)) {
+    set_indexes(base, key_of(base));
+  }
+  overlay = {};
+  free_overlays_.push_back(slot);
+}
+
+void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
+  const bool known = holds(key.id);
+  store(key.id, key, object);
+  bool hidden = false;
+  if (synced_ || !laid_.empty()) {
+    const std::string_view text = text_of(key);
+    const std::uint64_t revision = keys_->revision(key.id);
+    if (synced_) {
+      remember(text, revision);
+    }
+    if (const auto at = laid_.find(text); at != laid_.end()) {
+      hidden = overlays_[at->second].revision != revision;
+      if (!hidden) {
+        lift(at->second);
+      }
+    }
+  }
+  if (!hidden) {
+    set_indexes(key.id, key);
+  }
+  tell(key, known ? Kind::kUpdated : Kind::kAdded, !synced_);
+}
+
+void CacheCore::on_delete(const ObjectKey& key) {
+  if (!laid_.empty()) {
+    const auto at = laid_.find(text_of(key));
+    // The deletion of one that had this name before says nothing about the present one.
+    if (at != laid_.end() && holds(key.id) && uid(key.id) == uid(kOverlay | at->second)) {
+      lift(at->second);
+    }
+  }
+  remove_from_indexes(key.id);
+  discard(key.id);
+  tell(key, Kind::kDeleted, !synced_);
+}
+
+void CacheCore::on_synced() {
+  const TimePoint before = deadline();
+  synced_ = true;
+  note_deadline(before);
+}
+
+std::size_t CacheCore::bytes() const noexcept {
+  std::size_t sum = recent_.capacity() * sizeof(std::uint64_t);
+  for (const ObjectIndex& one : indexes_) {
+    sum += one.bytes();
+  }
+  return sum;
+}
+
+}  // namespace kintsugi::workers

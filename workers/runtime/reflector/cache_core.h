@@ -1,0 +1,155 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "base/time.h"
+#include "shards/informer.h"
+#include "workers/runtime/reflector/object_index.h"
+
+namespace kintsugi::workers {
+
+/// What became of one object. Views last as long as the call that got it.
+struct CacheChange {
+  enum class Kind : std::uint8_t { kAdded, kUpdated, kDeleted };
+  shards::ObjectKey key;
+  Kind kind = Kind::kAdded;
+  bool initial = false;  ///< of the first list, or told to a handler that came later: priority -100
+};
+
+/// The part of ObjectCache that does not depend on what is kept of an object: who is told, who
+/// waits, own writes, indexes. Keys and revisions are those of the informer's table. No clock.
+/// Source: RT-30 … RT-35.
+/// Threads: the loop's. Lifetime: the informer's table outlives its use.
+class CacheCore : public shards::InformerSink {
+ public:
+  using Id = shards::KeyTable::Id;
+  using Kind = CacheChange::Kind;
+  /// Longest time for which an own write hides what the watch says.
+  static constexpr Duration kOverlayFor = seconds(5);
+
+  CacheCore(std::string default_cluster, std::size_t indexes)
+      : default_cluster_(std::move(default_cluster)), indexes_(indexes) {}
+  CacheCore(const CacheCore&) = delete;
+  CacheCore& operator=(const CacheCore&) = delete;
+  virtual ~CacheCore() = default;
+
+  /// The table of the informer that fills this cache; before the first call of the sink.
+  void attach(const shards::KeyTable& keys) noexcept { keys_ = &keys; }
+
+  /// The first list is complete, or the server does not have the type. Never false again.
+  [[nodiscard]] bool synced() const noexcept { return synced_; }
+  /// Calls `done` once: within this call when synced, later in due() when it becomes so, or with
+  /// @error kDeadline. As a coroutine: give it answer.callback() of a net::Answer<Expected<void>>.
+  void when_synced(std::function<void(Expected<void>)> done, TimePoint deadline);
+
+  /// Gets every change, those of one key in order (RT-33): kinds, no objects, which are read when
+  /// the key's turn comes. What is there already is told within this call, as initial. A handler
+  /// must not call the cache but for reading.
+  using Handler = std::function<void(const CacheChange&)>;
+  using HandlerId = std::uint32_t;
+  HandlerId add_handler(Handler handler);
+  void remove_handler(HandlerId id) noexcept;
+
+  /// An own write has been answered with `object`: it is what reads give until the watch has
+  /// delivered that revision or the deletion of the same object, at most kOverlayFor (RT-34). An
+  /// older event that is still on its way does not bring the older state back. Nothing happens when
+  /// the watch was faster. Handlers are not told.
+  void lay(const krm::Json& object, TimePoint now);
+
+  /// When due() has something to do: now or later; max(): never.
+  [[nodiscard]] TimePoint deadline() const noexcept;
+  /// Ends own writes and waits whose time is over. What it gives back is to be called afterwards,
+  /// and may destroy the cache.
+  [[nodiscard]] std::vector<std::function<void()>> due(TimePoint now);
+  /// `changed` runs whenever deadline() has become earlier.
+  void on_deadline(std::function<void()> changed) { on_deadline_ = std::move(changed); }
+
+  [[nodiscard]] std::size_t size() const noexcept { return keys_ == nullptr ? 0 : keys_->size(); }
+  [[nodiscard]] std::size_t overlays() const noexcept { return laid_.size(); }
+  /// Heap in use for all but the keys (KeyTable::bytes()) and what objects allocate [bytes].
+  [[nodiscard]] virtual std::size_t bytes() const noexcept;
+
+  // InformerSink.
+  void on_upsert(const shards::ObjectKey& key, const krm::Json& object) final;
+  void on_delete(const shards::ObjectKey& key) final;
+  void on_synced() final;
+
+ protected:
+  static constexpr Id kOverlay = ObjectIndex::kOther;  // marks numbers of own writes
+
+  virtual void store(Id id, const shards::ObjectKey& key, const krm::Json& object) = 0;
+  virtual void discard(Id id) = 0;
+  [[nodiscard]] virtual bool holds(Id id) const noexcept = 0;
+  /// Hash of the uid of an object that is held.
+  [[nodiscard]] virtual std::uint32_t uid(Id id) const noexcept = 0;
+  virtual void collect(std::size_t index, Id id, const shards::ObjectKey& key,
+                       IndexValues& values) const = 0;
+
+  /// What reads give for that key; kNone: nothing.
+  [[nodiscard]] Id visible(const shards::ObjectKey& key) const;
+  [[nodiscard]] shards::ObjectKey key_of(Id id) const noexcept;
+  [[nodiscard]] const ObjectIndex& index(std::size_t at) const noexcept { return indexes_[at]; }
+  /// All that reads give.
+  template <class Visit>
+  void each_visible(Visit&& visit) const {
+    for (Id id = 0; keys_ != nullptr && id < keys_->end_id(); ++id) {
+      if (holds(id) && (laid_.empty() || laid_.count(keys_->key(id)) == 0)) {
+        visit(id);
+      }
+    }
+    for (const auto& [key, slot] : laid_) {
+      visit(kOverlay | slot);
+    }
+  }
+
+ private:
+  struct Overlay {
+    std::string key;
+    std::uint64_t revision = 0;
+    TimePoint until{};
+    bool used = false;
+  };
+  struct Waiter {
+    std::function<void(Expected<void>)> done;
+    TimePoint deadline;
+  };
+  struct Listener {
+    HandlerId id;
+    Handler handler;
+  };
+  static constexpr std::size_t kRecent = 1'024;  // deliveries remembered
+
+  void tell(const shards::ObjectKey& key, Kind kind, bool initial);
+  void set_indexes(Id id, const shards::ObjectKey& key);
+  void remove_from_indexes(Id id);
+  void lift(std::uint32_t slot);
+  void remember(std::string_view key, std::uint64_t revision);
+  [[nodiscard]] bool was_delivered(std::string_view key, std::uint64_t revision) const noexcept;
+  [[nodiscard]] std::string_view text_of(const shards::ObjectKey& key) const;
+  void note_deadline(TimePoint before) const;
+
+  std::string default_cluster_;
+  std::vector<ObjectIndex> indexes_;
+  const shards::KeyTable* keys_ = nullptr;
+  bool synced_ = false;
+  std::vector<Listener> listeners_;
+  HandlerId next_listener_ = 1;
+  std::vector<Waiter> waiters_;
+  std::vector<Overlay> overlays_;
+  std::vector<std::uint32_t> free_overlays_;
+  StringMap<std::uint32_t> laid_;      // key -> overlay
+  std::vector<std::uint64_t> recent_;  // a ring, marks of the last deliveries behind the first list
+  std::size_t recent_at_ = 0;
+  IndexValues values_;        // scratch
+  mutable std::string text_;  // scratch
+  std::function<void()> on_deadline_;
+};
+
+}  // namespace kintsugi::workers
