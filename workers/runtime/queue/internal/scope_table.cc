@@ -64,7 +64,8 @@ void ScopeTable::grow(const TextSlab& texts) {
 
 ScopeTable::Ref ScopeTable::take(std::string_view cluster_text, std::string_view ns_text,
                                  std::uint64_t hash, TextSlab& texts) {
-  if ((size_ + 1) * 4 > slots_.size() * 3) {
+  // Fuller than the index of keys: asked for new keys only, and one slot a key where none share.
+  if ((size_ + 1) * 8 > slots_.size() * 7) {
     grow(texts);
   }
   std::size_t i = home(hash);
