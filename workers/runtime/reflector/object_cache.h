@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "krm/json.h"
-#include "workers/runtime/reflector/cache_core.h"
+#include "workers/runtime/reflector/internal/cache_core.h"
 
 namespace kintsugi::workers {
 

@@ -11,7 +11,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "shards/informer.h"
-#include "workers/runtime/reflector/object_index.h"
+#include "workers/runtime/reflector/internal/object_index.h"
 
 namespace kintsugi::workers {
 

@@ -1,4 +1,4 @@
-#include "workers/runtime/reflector/object_index.h"
+#include "workers/runtime/reflector/internal/object_index.h"
 
 #include <utility>
 

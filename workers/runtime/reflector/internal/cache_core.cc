@@ -1,4 +1,4 @@
-#include "workers/runtime/reflector/cache_core.h"
+#include "workers/runtime/reflector/internal/cache_core.h"
 
 #include <algorithm>
 #include <utility>
