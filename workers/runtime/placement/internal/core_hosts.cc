@@ -1,0 +1,92 @@
+// Hosts that come, change and go, and what that takes off them (10.2, steps 2 and 3).
+#include <algorithm>
+#include <utility>
+
+#include "workers/runtime/placement/internal/core.h"
+
+namespace kintsugi::workers {
+
+/// min_hosts raises a target to the number of usable hosts at most.
+void Placement::Core::update_targets(std::int64_t before) {
+  if (with_min_hosts_ == 0 || before == hosts_.usable()) {
+    return;
+  }
+  for (const auto& [key, slot] : keys_) {
+    if (records_[slot].min_hosts > std::min(before, hosts_.usable())) {
+      note_pending(slot);
+      mark_due(slot);
+    }
+  }
+}
+
+void Placement::Core::leave_host(HostSlot host) {
+  for (const ClaimSlot slot : hosts_[host].claims) {
+    Record& record = records_[slot];
+    Entry& entry = entry_on(slot, host);
+    if (entry.decided > 0) {
+      decide(record, entry, 0);
+      mark_due(slot);
+      note_pending(slot);
+    }
+  }
+}
+
+void Placement::Core::evict(HostSlot host) {
+  const HostTable::State& state = hosts_[host];
+  if (!state.usable() || state.placed <= state.host.capacity) {
+    return;
+  }
+  std::vector<ClaimSlot> victims = state.claims;
+  std::sort(victims.begin(), victims.end(),
+            [this](ClaimSlot a, ClaimSlot b) { return a != b && older(records_[b], records_[a]); });
+  for (const ClaimSlot slot : victims) {
+    const std::int64_t excess = hosts_[host].placed - hosts_[host].host.capacity;
+    if (excess <= 0) {
+      return;
+    }
+    Record& record = records_[slot];
+    Entry& entry = entry_on(slot, host);
+    if (entry.decided == 0) {
+      continue;
+    }
+    const std::int64_t units = (excess + record.size - 1) / record.size;
+    decide(record, entry, entry.decided - std::min(units, entry.decided));
+    mark_due(slot);
+    note_pending(slot);
+  }
+}
+
+Expected<void> Placement::Core::host_changed(const Host& host) {
+  if (host.id.empty()) {
+    return fail(Errc::kInvalid, "host: no id");
+  }
+  if (host.capacity < 0 || host.capacity > kMost) {
+    return fail(Errc::kInvalid, "capacity of " + host.id + ": " + std::to_string(host.capacity) +
+                                    " is not in 0..2147483647");
+  }
+  const std::int64_t before = hosts_.usable();
+  const HostSlot slot = hosts_.intern(host.id);
+  const std::int64_t room = hosts_[slot].usable() ? hosts_[slot].host.capacity : -1;
+  hosts_.set(slot, host);
+  if (hosts_[slot].usable()) {
+    evict(slot);
+    freed_ = freed_ || host.capacity > room;
+  } else {
+    leave_host(slot);
+  }
+  update_targets(before);
+  return {};
+}
+
+void Placement::Core::host_gone(std::string_view id) {
+  const HostSlot slot = hosts_.find(id);
+  if (slot == kNoSlot) {
+    return;
+  }
+  const std::int64_t before = hosts_.usable();
+  leave_host(slot);
+  hosts_.forget(slot);
+  update_targets(before);
+}
+
+}  // namespace kintsugi::workers
