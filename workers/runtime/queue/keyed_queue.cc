@@ -65,14 +65,14 @@ void KeyedQueue::make_ready(Id id, TimePoint now) noexcept {
 }
 
 void KeyedQueue::follow(Id id, TimePoint now) noexcept {
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   entry.flags |= kDirty;
   entry.when = ns_of(now);
   ++counts_.adds;
 }
 
 void KeyedQueue::wait_until(Id id, std::uint64_t due) noexcept {
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   entry.flags |= kWaiting;
   entry.when = due;
   lists_.push_back(kWheel + wheel_.place(due), id);
@@ -80,7 +80,7 @@ void KeyedQueue::wait_until(Id id, std::uint64_t due) noexcept {
 }
 
 void KeyedQueue::unwait(Id id) noexcept {
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   if ((entry.flags & (kWaiting | kLine)) != 0) {
     // A slot that became empty is found so when its time comes.
     lists_.remove(id);
@@ -99,7 +99,7 @@ bool KeyedQueue::add(const QueueKey& key, Priority priority, TimePoint now) {
   }
   const std::uint8_t level = level_of(priority);
   const auto [id, is_new] = table_.find_or_make(key);
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   if (is_new) {
     entry.level = level;
     make_ready(id, now);
@@ -143,7 +143,7 @@ bool KeyedQueue::add_after(const QueueKey& key, Duration delay, Priority priorit
   const std::uint8_t level = level_of(priority);
   const std::uint64_t due = wheel_.due_tick(later(now, delay));
   const auto [id, is_new] = table_.find_or_make(key);
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   if (is_new || (entry.flags & (kRunning | kDirty | kWaiting)) == kRunning) {
     entry.level = level;
     wait_until(id, due);
@@ -184,7 +184,7 @@ std::optional<KeyedQueue::Item> KeyedQueue::pop(TimePoint now) {
     id = take_ready(lowest_first ? i : static_cast<std::uint8_t>(kLevels - 1 - i));
   }
   ++pops_;
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   counts_.queue_duration.add(since(entry.when, now));
   entry.flags = kRunning;
   if (free_runs_.empty()) {
@@ -213,7 +213,7 @@ bool KeyedQueue::done(const Item& item, const Outcome& outcome, TimePoint now) {
   free_runs_.push_back(item.run);
   --counts_.running;
 
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   entry.flags &= static_cast<std::uint8_t>(~kRunning);
   const bool failed = outcome.kind == Outcome::Kind::kError;
   if (!failed) {
@@ -258,7 +258,7 @@ Duration KeyedQueue::retry_delay(std::uint8_t failures) noexcept {
 }
 
 void KeyedQueue::back_off(Id id, TimePoint now) noexcept {
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   ++counts_.retries;
   std::uint64_t due = wheel_.due_tick(later(now, retry_delay(entry.failures)));
   if (entry.failures < 255) {
@@ -276,7 +276,7 @@ void KeyedQueue::back_off(Id id, TimePoint now) noexcept {
 }
 
 void KeyedQueue::fire(Id id, TimePoint now) noexcept {
-  Entry& entry = table_[id];
+  QueueEntry& entry = table_[id];
   const bool retry = (entry.flags & kBackOff) != 0;
   entry.flags &= static_cast<std::uint8_t>(~kWaiting);
   --counts_.delayed;

@@ -22,7 +22,7 @@ class EntryLists {
   [[nodiscard]] Id front(std::uint32_t list) const noexcept { return ends_[list].first; }
 
   void push_back(std::uint32_t list, Id id) noexcept {
-    Entry& entry = table_[id];
+    QueueEntry& entry = table_[id];
     Ends& ends = ends_[list];
     entry.next = kEnd | list;
     entry.prev = kEnd | list;
@@ -36,7 +36,7 @@ class EntryLists {
   }
 
   void remove(Id id) noexcept {
-    const Entry& entry = table_[id];
+    const QueueEntry& entry = table_[id];
     const bool is_first = (entry.prev & kEnd) != 0;
     const bool is_last = (entry.next & kEnd) != 0;
     if (is_first) {

@@ -15,7 +15,7 @@ EntryTable::Hashes EntryTable::hashes_of(const QueueKey& key) const noexcept {
 }
 
 QueueKey EntryTable::key(Id id) const noexcept {
-  const Entry& entry = (*this)[id];
+  const QueueEntry& entry = (*this)[id];
   return {ScopeTable::cluster(entry.scope, texts_),
           ScopeTable::ns(entry.scope, texts_),
           {texts_.at(entry.name), entry.name_length}};
@@ -28,7 +28,7 @@ EntryTable::Place EntryTable::locate(const QueueKey& key, std::uint32_t hash) co
       continue;  // other bits of the hash
     }
     const Id id = id_in(slots_[i]);
-    const Entry& entry = (*this)[id];
+    const QueueEntry& entry = (*this)[id];
     if (entry.hash == hash && entry.name_length == key.name.size() &&
         std::memcmp(texts_.at(entry.name), key.name.data(), key.name.size()) == 0 &&
         ScopeTable::matches(entry.scope, key.cluster, key.ns, texts_)) {
@@ -76,11 +76,11 @@ EntryTable::Found EntryTable::find_or_make(const QueueKey& key) {
   } else {
     id = used_++;
     if (id / kChunkEntries == chunks_.size()) {
-      chunks_.push_back(std::make_unique<Entry[]>(kChunkEntries));
+      chunks_.push_back(std::make_unique<QueueEntry[]>(kChunkEntries));
     }
   }
-  Entry& entry = (*this)[id];
-  entry = Entry{};
+  QueueEntry& entry = (*this)[id];
+  entry = QueueEntry{};
   entry.hash = hashes.whole;
   entry.scope = scopes_.take(key.cluster, key.ns, hashes.scope, texts_);
   entry.name = texts_.allocate(key.name.size());
@@ -92,7 +92,7 @@ EntryTable::Found EntryTable::find_or_make(const QueueKey& key) {
 }
 
 void EntryTable::erase(Id id) noexcept {
-  Entry& entry = (*this)[id];
+  QueueEntry& entry = (*this)[id];
   std::size_t hole = home(entry.hash);
   while (slots_[hole] != slot_of(id, entry.hash)) {
     hole = (hole + 1) & mask();
@@ -114,7 +114,7 @@ void EntryTable::erase(Id id) noexcept {
   if (size_ == 0 && used_ > kKeptEntries) {
     scopes_.clear();
     texts_.clear();
-    std::vector<std::unique_ptr<Entry[]>>().swap(chunks_);
+    std::vector<std::unique_ptr<QueueEntry[]>>().swap(chunks_);
     std::vector<std::uint32_t>().swap(slots_);
     bits_ = 0;
     used_ = 0;
@@ -124,8 +124,8 @@ void EntryTable::erase(Id id) noexcept {
 
 std::size_t EntryTable::memory_bytes() const noexcept {
   return scopes_.memory_bytes() + texts_.memory_bytes() +
-         chunks_.size() * kChunkEntries * sizeof(Entry) + chunks_.capacity() * sizeof(chunks_[0]) +
-         slots_.capacity() * sizeof(slots_[0]);
+         chunks_.size() * kChunkEntries * sizeof(QueueEntry) +
+         chunks_.capacity() * sizeof(chunks_[0]) + slots_.capacity() * sizeof(slots_[0]);
 }
 
 }  // namespace kintsugi::workers

@@ -13,7 +13,7 @@
 namespace kintsugi::workers {
 
 /// What a queue knows of one key. 32 bytes.
-struct Entry {
+struct QueueEntry {
   std::uint64_t when = 0;   ///< ready or dirty: since when [ns]; in the wheel: due [ticks]
   std::uint32_t hash = 0;   ///< of the whole key
   std::uint32_t scope = 0;  ///< ScopeTable
@@ -25,7 +25,7 @@ struct Entry {
   std::uint8_t level = 0;     ///< 0 the lowest
   std::uint8_t flags = 0;
 };
-static_assert(sizeof(Entry) == 32);
+static_assert(sizeof(QueueEntry) == 32);
 
 /// The keys of a queue by text: entries in chunks that do not move, and an index with 4-byte slots
 /// that hold an entry's number and the rest of the word in bits of its hash. Cost per key beyond
@@ -54,10 +54,10 @@ class EntryTable {
   [[nodiscard]] Id find(const QueueKey& key) const noexcept;
   void erase(Id id) noexcept;
 
-  [[nodiscard]] Entry& operator[](Id id) noexcept {
+  [[nodiscard]] QueueEntry& operator[](Id id) noexcept {
     return chunks_[id / kChunkEntries][id % kChunkEntries];
   }
-  [[nodiscard]] const Entry& operator[](Id id) const noexcept {
+  [[nodiscard]] const QueueEntry& operator[](Id id) const noexcept {
     return chunks_[id / kChunkEntries][id % kChunkEntries];
   }
   /// Its texts live as long as the entry.
@@ -94,7 +94,7 @@ class EntryTable {
 
   ScopeTable scopes_;
   TextSlab texts_;
-  std::vector<std::unique_ptr<Entry[]>> chunks_;
+  std::vector<std::unique_ptr<QueueEntry[]>> chunks_;
   std::vector<std::uint32_t> slots_;  // 0: free; linear probing, at most 3/4 full
   unsigned bits_ = 0;                 // 2^bits_ slots; entry numbers stay below 3/4 of that
   std::size_t size_ = 0;
