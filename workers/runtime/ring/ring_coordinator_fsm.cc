@@ -91,6 +91,9 @@ void RingCoordinatorFsm::take(std::string_view identity, const LeaseRecord& leas
   seen.lease.annotations = {};
   seen.report = report;
   seen.since = now;
+  // Outlives the Lease.
+  params_.known_epoch = std::max(params_.known_epoch, report.epoch);
+  known_generation_ = std::max({known_generation_, report.seen, report.ack});
 }
 
 void RingCoordinatorFsm::on_lease_seen(const LeaseRecord& lease, TimePoint now) {

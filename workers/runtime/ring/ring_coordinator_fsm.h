@@ -144,6 +144,7 @@ class RingCoordinatorFsm {
   StringMap<TimePoint> above_;                          // uids above their limit, since when
   RingTable table_;                                     // the last valid one
   std::string rv_;                                      // of the ConfigMap, "": there is none
+  std::uint64_t known_generation_ = 0;                  // of any report
   bool broken_ = false;                                 // the server has something else than table_
   std::array<std::uint64_t, kRingPartitions> since_{};  // generation that set `next`
   std::uint64_t confirm_ = 0;  // generation that unconfirmed members have to acknowledge

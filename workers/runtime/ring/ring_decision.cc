@@ -39,15 +39,11 @@ bool RingCoordinatorFsm::first_ever() const noexcept {
 }
 
 std::uint32_t RingCoordinatorFsm::highest_epoch() const noexcept {
-  std::uint32_t out = std::max(params_.known_epoch, table_.highest_epoch());
-  for (const auto& [identity, seen] : leases_) {
-    out = std::max(out, seen.report.epoch);
-  }
-  return out;
+  return std::max(params_.known_epoch, table_.highest_epoch());
 }
 
 std::uint64_t RingCoordinatorFsm::highest_generation() const noexcept {
-  std::uint64_t out = table_.generation;
+  std::uint64_t out = std::max(table_.generation, known_generation_);
   for (const auto& [identity, seen] : leases_) {
     out = std::max({out, seen.report.seen, seen.report.ack, seen.report.rejected});
   }
