@@ -26,7 +26,6 @@ void live_through(std::uint64_t seed, bool by_hand) {
   faults.drain = milliseconds(1 + pick(4'000));
   RingWorld world(seed, faults);
   std::vector<std::size_t> here;
-  std::string older;
   const auto join = [&] {
     const double rate = 0.98 + 0.04 * static_cast<double>(pick(1'000)) / 1'000;
     here.push_back(world.add(seconds(pick(100'000)), rate, seconds(pick(7'200)) - seconds(3'600)));
@@ -34,7 +33,7 @@ void live_through(std::uint64_t seed, bool by_hand) {
   join();
   for (int step = 0; step < 25 && !::testing::Test::HasFailure(); ++step) {
     const std::size_t who = here.empty() ? 0 : pick(here.size());
-    switch (pick(by_hand ? 12 : 8)) {
+    switch (pick(by_hand ? 11 : 8)) {
       case 0:
       case 1:
         if (here.size() < kMost) {
@@ -70,10 +69,9 @@ void live_through(std::uint64_t seed, bool by_hand) {
         world.delete_ring();
         break;
       case 9:
-        world.replace_ring(older.empty() ? "{" : older);
-        break;
-      case 10:
-        older = world.ring_text();
+        // Not an older table: when all who know the newer one die before they report it, nobody
+        // can tell; then only the peers are in the way of its epochs (RT-57).
+        world.replace_ring("{");
         break;
       default: {
         auto lease = world.leases().begin();

@@ -43,6 +43,9 @@ class RingWorld {
     params.role = "delivery";
     params.identity = "h-" + std::to_string(index) + "-" + std::to_string(random_());
     params.seed = random_();
+    for (const auto& [epoch, owner] : epochs_) {
+      params.partition_epoch = std::max(params.partition_epoch, epoch);  // as the journal has it
+    }
     EXPECT_TRUE(RingNode::validate(params));
     worker->node = std::make_unique<RingNode>(params);
     worker->identity = params.identity;
