@@ -126,7 +126,7 @@ struct World {
     must(pool.host_changed(host));
     called();
   }
-  void lose_host(const std::string& id) {
+  void lose_host(std::string id) {  // a copy: it may be the key that goes
     hosts.erase(id);
     pool.host_gone(id);
     called();
@@ -147,7 +147,7 @@ struct World {
     }
     return delta;
   }
-  void release(const std::string& key) {
+  void release(std::string key) {
     claims.erase(key);
     pool.release(key);
     called();
@@ -189,7 +189,7 @@ struct World {
       reconsider(claim->second);
       write(schedule(claim->first));
     } else if (what < 85) {
-      release(std::string(any(claims)->first));
+      release(any(claims)->first);
     } else if (what < 90) {
       for (const Delta& delta : pool.rebalance(pick(0, 5))) {
         write(delta);
