@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "workers/runtime/journal/internal/folder.h"
-#include "workers/runtime/journal/journal_row.h"
+#include "workers/runtime/journal/internal/journal_row.h"
 
 struct MDB_env;
 struct MDB_txn;

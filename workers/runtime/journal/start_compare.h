@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "workers/runtime/journal/journal_row.h"
+#include "workers/runtime/journal/internal/journal_row.h"
 
 namespace kintsugi::workers {
 

@@ -8,8 +8,8 @@
 
 namespace kintsugi::workers {
 
-/// How often something took at most so long, as plain numbers. Source: runtime.md section 12: 12
-/// buckets, 10 ns × 10ⁿ (10 ns … 1,000 s).
+/// How often something took at most so long, as plain numbers. Source: docs/spec/worker-runtime.md
+/// section 12: 12 buckets, 10 ns × 10ⁿ (10 ns … 1,000 s).
 struct DurationHistogram {
   static constexpr std::size_t kBounds = 12;
   /// Upper bound of bucket i [ns], itself included.

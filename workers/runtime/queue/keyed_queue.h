@@ -10,10 +10,10 @@
 #include "workers/runtime/queue/duration_histogram.h"
 #include "workers/runtime/queue/internal/entry_lists.h"
 #include "workers/runtime/queue/internal/entry_table.h"
+#include "workers/runtime/queue/internal/queue_key.h"
 #include "workers/runtime/queue/internal/retry_bucket.h"
 #include "workers/runtime/queue/internal/seeded_random.h"
 #include "workers/runtime/queue/internal/timer_wheel.h"
-#include "workers/runtime/queue/queue_key.h"
 
 namespace kintsugi::workers {
 
@@ -24,7 +24,7 @@ enum class Priority : std::int8_t {
   kLive = 100,  ///< the object changed, or something that it waits for
 };
 
-/// What a reconcile ended with (runtime.md 6.1).
+/// What a reconcile ended with (docs/spec/worker-runtime.md, section 6).
 struct Outcome {
   enum class Kind : std::uint8_t { kDone, kRequeueAfter, kPeriodic, kError, kTerminal };
   Kind kind = Kind::kDone;

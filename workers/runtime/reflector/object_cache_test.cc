@@ -110,7 +110,7 @@ TEST(ObjectCache, RT30_KeepsTheProjectionOnly) {
   EXPECT_EQ(c.cache.size(), 1U);
 }
 
-TEST(ObjectCache, RT31_T014_EqualNamesInTwoClustersAreTwoObjects) {
+TEST(ObjectCache, RT31_RT_T014_EqualNamesInTwoClustersAreTwoObjects) {
   Cached c;
   c.data(event("ADDED", object("a", 3, "red")) +
          event("ADDED", object("a", 4, "blue", "", "u2", "two")) + kEnd);

@@ -28,7 +28,7 @@ struct Answer {
   int in_a_row = 0;
 };
 
-/// What it means for a reconcile (runtime.md section 13).
+/// What it means for a reconcile (docs/spec/worker-runtime.md section 13).
 enum class Reaction : std::uint8_t {
   kOk,
   kAgainAtOnce,       ///< read again, compute again, send again; not the same bytes

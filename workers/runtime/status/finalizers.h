@@ -8,9 +8,9 @@
 
 namespace kintsugi::workers {
 
-/// JSON patches (RFC 6902) for one finalizer of ours (runtime.md 6.6). They test the whole list,
-/// and the uid where the object has one, so that they apply to the object that was looked at or not
-/// at all; the order of the other finalizers stays.
+/// JSON patches (RFC 6902) for one finalizer of ours (docs/spec/worker-runtime.md, section 6). They
+/// test the whole list, and the uid where the object has one, so that they apply to the object that
+/// was looked at or not at all; the order of the other finalizers stays.
 /// @{
 /// nullopt: the object has it already, or is being deleted, when none can be added.
 [[nodiscard]] std::optional<std::string> add_finalizer_patch(const krm::Json& object,

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "workers/runtime/queue/internal/queue_key.h"
 #include "workers/runtime/queue/internal/scope_table.h"
 #include "workers/runtime/queue/internal/text_slab.h"
-#include "workers/runtime/queue/queue_key.h"
 
 namespace kintsugi::workers {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "workers/runtime/ring/ring_node.h"
+#include "workers/runtime/ring/internal/ring_node.h"
 
 namespace kintsugi::workers {
 

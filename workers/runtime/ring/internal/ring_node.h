@@ -9,8 +9,8 @@
 #include "base/time.h"
 #include "krm/json.h"
 #include "workers/runtime/lease/lease_fsm.h"
-#include "workers/runtime/ring/ring_coordinator_fsm.h"
-#include "workers/runtime/ring/ring_member_fsm.h"
+#include "workers/runtime/ring/internal/ring_coordinator_fsm.h"
+#include "workers/runtime/ring/internal/ring_member_fsm.h"
 
 namespace kintsugi::workers {
 

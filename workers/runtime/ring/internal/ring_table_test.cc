@@ -1,9 +1,9 @@
-#include "workers/runtime/ring/ring_table.h"
+#include "workers/runtime/ring/internal/ring_table.h"
 
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "workers/runtime/ring/ring_report.h"
+#include "workers/runtime/ring/internal/ring_report.h"
 
 namespace kintsugi::workers {
 namespace {

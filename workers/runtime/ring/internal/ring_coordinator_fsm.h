@@ -10,8 +10,8 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "workers/runtime/lease/lease_record.h"
-#include "workers/runtime/ring/ring_report.h"
-#include "workers/runtime/ring/ring_table.h"
+#include "workers/runtime/ring/internal/ring_report.h"
+#include "workers/runtime/ring/internal/ring_table.h"
 
 namespace kintsugi::workers {
 

@@ -1,4 +1,4 @@
-#include "workers/runtime/ring/ring_coordinator_fsm.h"
+#include "workers/runtime/ring/internal/ring_coordinator_fsm.h"
 
 #include <algorithm>
 

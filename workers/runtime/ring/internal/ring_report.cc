@@ -1,4 +1,4 @@
-#include "workers/runtime/ring/ring_report.h"
+#include "workers/runtime/ring/internal/ring_report.h"
 
 #include <algorithm>
 

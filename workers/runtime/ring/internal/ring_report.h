@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "workers/runtime/lease/lease_record.h"
-#include "workers/runtime/ring/ring_table.h"
+#include "workers/runtime/ring/internal/ring_table.h"
 
 namespace kintsugi::workers {
 

@@ -5,7 +5,7 @@
 namespace kintsugi::workers {
 
 /// What a reconciler is given: an object's place. The kind belongs to the queue. Lifetime: the
-/// texts belong to whoever made the key. Source: runtime.md, "key"; RT-31.
+/// texts belong to whoever made the key. Source: RT-31.
 struct QueueKey {
   std::string_view cluster;
   std::string_view ns;  ///< "" for objects outside namespaces

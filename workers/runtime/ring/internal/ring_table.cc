@@ -1,4 +1,4 @@
-#include "workers/runtime/ring/ring_table.h"
+#include "workers/runtime/ring/internal/ring_table.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "workers/runtime/ring/ring_node.h"
+#include "workers/runtime/ring/internal/ring_node.h"
 
 #include <algorithm>
 #include <utility>

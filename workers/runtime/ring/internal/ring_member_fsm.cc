@@ -1,4 +1,4 @@
-#include "workers/runtime/ring/ring_member_fsm.h"
+#include "workers/runtime/ring/internal/ring_member_fsm.h"
 
 #include <algorithm>
 

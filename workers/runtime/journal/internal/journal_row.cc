@@ -1,4 +1,4 @@
-#include "workers/runtime/journal/journal_row.h"
+#include "workers/runtime/journal/internal/journal_row.h"
 
 #include <cstring>
 

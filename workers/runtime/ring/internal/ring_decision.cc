@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "workers/runtime/placement/ring_policy.h"
-#include "workers/runtime/ring/ring_coordinator_fsm.h"
+#include "workers/runtime/ring/internal/ring_coordinator_fsm.h"
 
 namespace kintsugi::workers {
 

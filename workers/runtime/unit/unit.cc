@@ -1,0 +1,368 @@
+#include "workers/runtime/unit/unit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "krm/json.h"
+#include "krm/path_prefixes.h"
+#include "workers/runtime/placement/ring_policy.h"
+
+namespace kintsugi::workers {
+namespace {
+
+constexpr Duration kLookAgain = seconds(2);  // for a cluster that may hold Leases
+constexpr Duration kDrainLook = milliseconds(20);
+constexpr Duration kWeigh = seconds(10);
+constexpr std::size_t kCoordinatorSlot = kRingPartitions;  // of the journal's epochs
+
+/// The path of the endpoint's URL, without a slash at its end.
+std::string path_of(const std::string& url) {
+  auto parsed = net::Url::parse(url);
+  return parsed ? parsed->path : std::string();
+}
+
+/// What leads to the logical clusters of the endpoint's own shard: all before the virtual
+/// workspace.
+std::string home_of(const std::string& path) {
+  return path.substr(0, path.find(krm::kServicesPrefix));
+}
+
+ApiClient::Params client_params(const UnitParams& params, std::string prefix) {
+  ApiClient::Params out;
+  out.prefix = std::move(prefix);
+  out.user_agent = params.user_agent;
+  out.credentials = params.credentials;
+  out.writes_per_second = params.writes_per_second;
+  out.burst = params.burst;
+  return out;
+}
+
+http::HeaderList watch_headers(const UnitParams& params) {
+  http::HeaderList out;
+  if (params.credentials) {
+    out = params.credentials();
+  }
+  out.add("user-agent", params.user_agent);
+  return out;
+}
+
+}  // namespace
+
+std::string Resource::base() const {
+  return group.empty() ? "/api/" + version : "/apis/" + group + "/" + version;
+}
+
+Unit::Unit(net::Loop& loop, net::Upstream& upstream, UnitParams params)
+    : loop_(loop),
+      upstream_(upstream),
+      params_(std::move(params)),
+      one_shard_(path_of(params_.url).starts_with(krm::kShardsPrefix)),
+      api_(loop, upstream, client_params(params_, path_of(params_.url))),
+      home_(loop, upstream, client_params(params_, home_of(path_of(params_.url)))),
+      reflectors_(loop, upstream, {.headers = watch_headers(params_), .seed = params_.seed}),
+      drain_timer_(loop),
+      weigh_timer_(loop),
+      patience_(loop) {
+  api_.set_guard(
+      [this] { return ring_ != nullptr && ring_->node().member_lease().may_write(loop_.now()); });
+}
+
+Unit::~Unit() { end(); }
+
+void Unit::end() noexcept {
+  begin_.end();
+  alive_.renew();
+  ring_.reset();
+  controllers_.clear();
+  journal_.reset();
+}
+
+std::string Unit::api_prefix() const { return path_of(params_.url); }
+
+Controller& Unit::control(Controller::Params params, RingKey ring_key,
+                          Controller::Reconcile reconcile) {
+  auto controlled = std::make_unique<Controlled>();
+  controlled->ring_key = std::move(ring_key);
+  params.seed ^= params_.seed;
+  Controlled* const one = controlled.get();
+  one->controller = std::make_unique<Controller>(
+      loop_, std::move(params), std::move(reconcile), [this, one](const QueueKey& key) {
+        return ring_ != nullptr && ring_->may_start(partition_of(one->ring_key(key)));
+      });
+  controllers_.push_back(std::move(controlled));
+  return *one->controller;
+}
+
+void Unit::add_source(Source source) { sources_.push_back(std::move(source)); }
+
+void Unit::on_change(Controller& controller, const CacheChange& change) {
+  if (!is_ignored_cluster(change.key.cluster)) {
+    controller.add({change.key.cluster, change.key.ns, change.key.name},
+                   change.initial ? Priority::kInitial : Priority::kLive);
+  }
+}
+
+PartitionId Unit::partition(const Controller& controller, const QueueKey& key) const {
+  for (const auto& one : controllers_) {
+    if (one->controller.get() == &controller) {
+      return partition_of(one->ring_key(key));
+    }
+  }
+  return 0;
+}
+
+Step Unit::step(const Controller& controller, const QueueKey& key) const {
+  Step out{partition(controller, key), 0};
+  if (ring_ != nullptr) {
+    out.epoch = ring_->epoch(out.partition);
+  }
+  return out;
+}
+
+net::Task<ApiAnswer> Unit::write(Step step, ApiWrite write) {
+  write.may_write = [this, step] {
+    return ring_ != nullptr && ring_->may_write(step.partition, step.epoch);
+  };
+  net::Task<ApiAnswer> writing = api_.write(std::move(write));
+  ApiAnswer answer = co_await writing;
+  co_return answer;
+}
+
+Expected<void> Unit::start() {
+  if (!params_.journal_directory.empty()) {
+    JournalParams journal;
+    journal.directory = params_.journal_directory;
+    journal.boot_id = read_boot_id();
+    journal.max_bytes = params_.journal_max_bytes;
+    auto opened = JournalKeeper::open(loop_, std::move(journal));
+    if (!opened) {
+      return fail(std::move(opened.error()));
+    }
+    journal_ = std::move(*opened);
+  }
+  trouble_ = "looks for a logical cluster of its shard that holds Leases";
+  begin_ = net::Job(begin());
+  return {};
+}
+
+net::Task<> Unit::begin() {
+  std::string cluster;
+  while (cluster.empty()) {
+    net::Task<std::string> looking = find_lease_cluster();
+    cluster = co_await looking;
+    if (cluster.empty()) {
+      net::Sleep rest(loop_, kLookAgain);
+      co_await rest;
+    }
+  }
+  join(cluster);
+}
+
+/// "": none of them is, for now; `trouble_` says why.
+net::Task<std::string> Unit::find_lease_cluster() {
+  std::string why;
+  for (std::size_t i = 0; i < params_.lease_clusters.size(); ++i) {
+    const std::string cluster = params_.lease_clusters[i];
+    const std::string ns = krm::cluster_root(cluster) + "/api/v1/namespaces";
+    net::Task<ApiAnswer> asking = home_.get(ns + "/" + std::string(kLeaseNamespace));
+    const ApiAnswer there = co_await asking;
+    if (there.ok()) {
+      co_return cluster;
+    }
+    // 404 of a namespace is one of its own cluster; of a cluster that is elsewhere it names none.
+    if (there.is(404) && there.body.text({"details", "kind"}) == "namespaces") {
+      ApiWrite making;
+      making.method = "POST";
+      making.path = ns;
+      making.kind = WriteKind::kLease;
+      making.body =
+          krm::Json::object({{"apiVersion", "v1"},
+                             {"kind", "Namespace"},
+                             {"metadata", krm::Json::object({{"name", kLeaseNamespace}})}})
+              .dump();
+      net::Task<ApiAnswer> creating = home_.write(std::move(making));
+      const ApiAnswer made = co_await creating;
+      if (made.ok() || made.is(409)) {
+        co_return cluster;
+      }
+      why += (why.empty() ? "" : "; ") + cluster + ": " + made.text();
+      continue;
+    }
+    why += (why.empty() ? "" : "; ") + cluster + ": " + there.text();
+  }
+  if (why != trouble_) {
+    trouble_ = why;
+    log_warn("no logical cluster of the shard can hold Leases yet",
+             {{"role", params_.role}, {"unit", params_.name}, {"err", why}});
+  }
+  co_return std::string();
+}
+
+void Unit::join(const std::string& cluster) {
+  trouble_.clear();
+  log_info("joins the ring",
+           {{"role", params_.role}, {"unit", params_.name}, {"cluster", cluster}});
+  RingDriver::Params params;
+  params.node = params_.ring;
+  params.node.role = params_.role;
+  if (journal_ != nullptr) {
+    const Journal& known = journal_->use();
+    params.node.coordinator_epoch = static_cast<std::int64_t>(known.epoch(kCoordinatorSlot));
+    for (std::size_t p = 0; p < kRingPartitions; ++p) {
+      params.node.partition_epoch =
+          std::max(params.node.partition_epoch, static_cast<std::uint32_t>(known.epoch(p)));
+    }
+  }
+  params.node.seed = params_.seed;
+  params.cluster_path = krm::cluster_root(cluster);
+  params.prefix = home_of(api_prefix());
+  params.headers = watch_headers(params_);
+  params.seed = params_.seed;
+  RingCallbacks callbacks;
+  callbacks.started = [this](PartitionId partition) { on_started(partition); };
+  callbacks.draining = [this](PartitionId partition) { on_draining(partition); };
+  callbacks.stopped = [this](PartitionId partition) { on_stopped(partition); };
+  callbacks.left = [this] { finish(); };
+  ring_ = std::make_unique<RingDriver>(loop_, home_, upstream_, std::move(params),
+                                       std::move(callbacks));
+  ring_->start();
+  weigh_timer_.start(kWeigh, [this] { weigh(); });
+}
+
+void Unit::on_started(PartitionId partition) {
+  if (journal_ != nullptr) {
+    Journal& journal = journal_->use();
+    (void)journal.note_epoch(partition, ring_->epoch(partition));  // what fails is its state
+    (void)journal.note_epoch(kCoordinatorSlot, static_cast<std::uint64_t>(std::max<std::int64_t>(
+                                                   ring_->node().coordinator_lease().epoch(), 0)));
+  }
+  started_.set(partition);
+  draining_.reset(partition);
+  if (!std::exchange(loading_, true)) {
+    loop_.post(alive_.guard([this] { load_started(); }));
+  }
+}
+
+/// What became ours in one turn is looked for once.
+void Unit::load_started() {
+  loading_ = false;
+  for (const Source& source : sources_) {
+    source.each([&](const QueueKey& key) {
+      if (!is_ignored_cluster(key.cluster) && started_.test(partition(*source.controller, key))) {
+        source.controller->add(key, Priority::kInitial);
+      }
+    });
+  }
+  started_.reset();
+}
+
+void Unit::on_draining(PartitionId partition) {
+  draining_.set(partition);
+  drain_timer_.start(Duration{}, [this] { look_at_drains(); });
+}
+
+void Unit::look_at_drains() {
+  std::bitset<kRingPartitions> busy;
+  for (const auto& one : controllers_) {
+    (void)one->controller->runs([&](const QueueKey& key) {
+      busy.set(partition_of(one->ring_key(key)));
+      return false;
+    });
+  }
+  const Alive::Guard alive = alive_.weak();
+  for (std::size_t p = 0; p < kRingPartitions; ++p) {
+    if (draining_.test(p) && !busy.test(p)) {
+      draining_.reset(p);
+      ring_->drained(static_cast<PartitionId>(p));
+      if (!alive) {
+        return;
+      }
+    }
+  }
+  if (draining_.any()) {
+    drain_timer_.start(kDrainLook, [this] { look_at_drains(); });
+  }
+}
+
+void Unit::on_stopped(PartitionId partition) {
+  draining_.reset(partition);
+  started_.reset(partition);
+  for (const auto& one : controllers_) {
+    one->controller->cut(
+        [&](const QueueKey& key) { return partition_of(one->ring_key(key)) == partition; });
+  }
+}
+
+void Unit::weigh() {
+  std::array<std::uint32_t, kRingPartitions> weights{};
+  for (const Source& source : sources_) {
+    source.each([&](const QueueKey& key) { ++weights[partition(*source.controller, key)]; });
+  }
+  ring_->set_weights(weights);
+  weigh_timer_.start(kWeigh, [this] { weigh(); });
+}
+
+std::string Unit::not_ready() const {
+  if (stopping_) {
+    return "is stopping";
+  }
+  if (ring_ == nullptr) {
+    return trouble_;
+  }
+  if (!ring_->settled()) {
+    return "waits for its place in the ring";
+  }
+  if (journal_ != nullptr) {
+    if (std::string why = journal_->not_ready(); !why.empty()) {
+      return why;
+    }
+  }
+  std::string why;
+  reflectors_.each([&](const Reflector& reflector) {
+    if (!reflector.cache().synced()) {
+      why = reflector.spec().target + " is not read yet";
+    } else if (const int status = reflector.machine().refusal(); status != 0) {
+      why = reflector.spec().target + ": HTTP " + std::to_string(status);
+    }
+  });
+  return why;
+}
+
+void Unit::stop(Duration patience, std::function<void()> done) {
+  stopping_ = true;
+  done_ = std::move(done);
+  begin_.end();
+  weigh_timer_.cancel();
+  busy_ = controllers_.size();
+  const auto idle = [this] {
+    if (--busy_ == 0) {
+      patience_.cancel();
+      if (ring_ != nullptr) {
+        ring_->leave();
+      } else {
+        finish();
+      }
+    }
+  };
+  patience_.start(patience, [this, idle] {  // what runs now is cut
+    for (const auto& one : controllers_) {
+      one->controller->cut([](const QueueKey&) { return true; });
+    }
+  });
+  for (const auto& one : controllers_) {
+    one->controller->drain(idle);
+  }
+  if (controllers_.empty()) {
+    busy_ = 1;
+    idle();
+  }
+}
+
+void Unit::finish() {
+  if (done_) {
+    loop_.post(alive_.guard([this] { std::exchange(done_, nullptr)(); }));
+  }
+}
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/alive.h"
+#include "http/headers.h"
+#include "net/loop.h"
+#include "net/task.h"
+#include "net/upstream.h"
+#include "workers/runtime/client/api_client.h"
+#include "workers/runtime/control/controller.h"
+#include "workers/runtime/endpoints/endpoint_url.h"
+#include "workers/runtime/journal/journal_keeper.h"
+#include "workers/runtime/reflector/reflector_pool.h"
+#include "workers/runtime/ring/ring_driver.h"
+
+namespace kintsugi::workers {
+
+/// A collection of the endpoint, over all clusters.
+struct Resource {
+  std::string group, version, name;  ///< "" is the core group; the plural name
+  std::string kind;                  ///< of its objects
+  /// "/apis/<group>/<version>", "/api/v1".
+  [[nodiscard]] std::string base() const;
+};
+
+struct UnitParams {
+  std::string role;
+  std::string url;   ///< of the endpoint, as its slice says
+  std::string name;  ///< short, stable, unique: for logs, metrics and folders
+  /// Logical clusters that may hold Leases; the first that is on the endpoint's own shard does
+  /// (RT-50).
+  std::vector<std::string> lease_clusters;
+  std::string user_agent;
+  std::function<http::HeaderList()> credentials;
+  RingNodeParams ring;            ///< without role
+  std::string journal_directory;  ///< "": none, epochs are not remembered
+  std::uint64_t journal_max_bytes = std::uint64_t{8} << 30;
+  double writes_per_second = 200, burst = 400;
+  std::uint64_t seed = 1;
+};
+
+/// What a reconcile may write by: the partition of its key, and the epoch with which it was ours
+/// when the reconcile began (RT-66).
+struct Step {
+  PartitionId partition = 0;
+  std::uint32_t epoch = 0;
+};
+
+/// One endpoint as one role sees it: its caches, controllers, place in the ring, client. Nothing of
+/// it waits for another unit (RT-12). Source: sections 3, 6 and 8.
+/// Threads: its loop's. Lifetime: the upstream outlives it.
+class Unit {
+ public:
+  Unit(net::Loop& loop, net::Upstream& upstream, UnitParams params);
+  ~Unit();
+  Unit(const Unit&) = delete;
+  Unit& operator=(const Unit&) = delete;
+
+  [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
+  [[nodiscard]] const UnitParams& params() const noexcept { return params_; }
+  /// Reads; paths begin with "/clusters/<cluster>".
+  [[nodiscard]] ApiClient& api() noexcept { return api_; }
+  /// Null: there is none.
+  [[nodiscard]] JournalKeeper* journal() noexcept { return journal_.get(); }
+  [[nodiscard]] const JournalKeeper* journal() const noexcept { return journal_.get(); }
+
+  /// The objects of a resource, of all clusters. The cache is there at once and filled as they
+  /// come.
+  template <class T>
+  [[nodiscard]] CacheUse<T> follow(const Resource& resource, const Projection<T>& projection) {
+    ReflectorSpec spec;
+    spec.target = everywhere_path(api_prefix(), resource.base() + "/" + resource.name);
+    spec.kind = resource.kind;
+    spec.one_shard = one_shard_;
+    return reflectors_.use<T>(spec, projection);
+  }
+
+  /// By which part of its key an object goes to one worker and no other (section 8.2).
+  using RingKey = std::function<std::string(const QueueKey&)>;
+  /// Keys of other workers are not worked on. The controller dies with the unit.
+  Controller& control(Controller::Params params, RingKey ring_key, Controller::Reconcile reconcile);
+  /// Every change of these objects is the controller's work, and so is each object whose partition
+  /// becomes ours. Objects of `system:` clusters are left out (RT-13). @param cache  lives as long
+  /// as the unit's work
+  template <class T>
+  void drive(Controller& controller, const CacheUse<T>& cache) {
+    ObjectCache<T>* const objects = &*cache;
+    add_source({&controller, [objects](const Visit& visit) {
+                  (void)objects->each([&](const shards::ObjectKey& key, const T&) {
+                    visit({key.cluster, key.ns, key.name});
+                  });
+                }});
+    objects->add_handler(
+        [this, &controller](const CacheChange& change) { on_change(controller, change); });
+  }
+
+  /// Of the key of a reconcile that runs.
+  [[nodiscard]] Step step(const Controller& controller, const QueueKey& key) const;
+  /// Writes if the key is still ours, with the same epoch, when it is sent (6.5); else the answer
+  /// is kCancelled.
+  [[nodiscard]] net::Task<ApiAnswer> write(Step step, ApiWrite write);
+
+  /// Opens the journal and looks for a place in the ring. @error of the journal: kConfig when
+  /// another process has it
+  [[nodiscard]] Expected<void> start();
+  /// Runs out: no new reconciles, those that run may end within `patience`, then the ring is left
+  /// and `done` called, once, in a later turn (RT-4, RT-11).
+  void stop(Duration patience, std::function<void()> done);
+  /// At once, what runs is cut: before the role's work dies.
+  void end() noexcept;
+
+  /// "": it works. Else why it does not, for /readyz.
+  [[nodiscard]] std::string not_ready() const;
+  [[nodiscard]] const RingDriver* ring() const noexcept { return ring_.get(); }
+  [[nodiscard]] const ReflectorPool& reflectors() const noexcept { return reflectors_; }
+  [[nodiscard]] const ApiClient& client() const noexcept { return api_; }
+  /// Of Leases and the ring.
+  [[nodiscard]] const ApiClient& home_client() const noexcept { return home_; }
+  template <class Visit>
+  void each_controller(Visit&& visit) const {
+    for (const auto& one : controllers_) {
+      visit(static_cast<const Controller&>(*one->controller));
+    }
+  }
+
+ private:
+  using Visit = std::function<void(const QueueKey&)>;
+  struct Source {
+    Controller* controller;
+    std::function<void(const Visit&)> each;
+  };
+  struct Controlled {
+    std::unique_ptr<Controller> controller;
+    RingKey ring_key;
+  };
+  [[nodiscard]] std::string api_prefix() const;
+  [[nodiscard]] net::Task<> begin();
+  [[nodiscard]] net::Task<std::string> find_lease_cluster();
+  void join(const std::string& cluster);
+  void add_source(Source source);
+  void on_change(Controller& controller, const CacheChange& change);
+  [[nodiscard]] PartitionId partition(const Controller& controller, const QueueKey& key) const;
+  void on_started(PartitionId partition);
+  void load_started();
+  void on_draining(PartitionId partition);
+  void look_at_drains();
+  void on_stopped(PartitionId partition);
+  void weigh();
+  void finish();
+
+  net::Loop& loop_;
+  net::Upstream& upstream_;
+  UnitParams params_;
+  bool one_shard_ = true;
+  ApiClient api_, home_;
+  ReflectorPool reflectors_;
+  std::vector<std::unique_ptr<Controlled>> controllers_;
+  std::vector<Source> sources_;
+  std::string trouble_ = "has not begun";
+  std::bitset<kRingPartitions> started_, draining_;
+  bool loading_ = false;
+  std::unique_ptr<JournalKeeper> journal_;
+  std::unique_ptr<RingDriver> ring_;
+  net::Job begin_;
+  net::Timer drain_timer_, weigh_timer_, patience_;
+  std::size_t busy_ = 0;  // controllers that have not run out
+  bool stopping_ = false;
+  std::function<void()> done_;
+  Alive alive_;
+};
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/alive.h"
+#include "base/error.h"
+#include "http/headers.h"
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "workers/runtime/endpoints/endpoint_set.h"
+#include "workers/runtime/unit/unit.h"
+
+namespace kintsugi::workers {
+
+/// What a role does at one endpoint; dies before its unit.
+class RoleWork {
+ public:
+  virtual ~RoleWork() = default;
+  /// The role's own check for /readyz; "": it works.
+  [[nodiscard]] virtual std::string not_ready() const { return {}; }
+};
+
+/// A set of controllers by its name ("messaging"): how they begin at an endpoint.
+struct Role {
+  std::string name;
+  std::function<std::unique_ptr<RoleWork>(Unit&)> start;
+};
+
+struct WorkerParams {
+  /// Where the endpoints stand: an APIExportEndpointSlice of a logical cluster, read through
+  /// `server` (RT-10). With an empty `slice`: `server` itself is the only one.
+  std::string slice_cluster, slice;
+  std::string server;  ///< https://proxy:6443, from the kubeconfig, without the path of a cluster
+  std::vector<std::string> allowed_endpoint_hosts;  ///< besides the server's (RT-15)
+  std::vector<std::string> lease_clusters;
+  std::string user_agent;
+  std::string identity_host;  ///< of identities in the ring (RT-53)
+  /// Connections to a URL: TLS with the client pair. @error kConfig
+  std::function<Expected<net::UpstreamParams>(const net::Url&)> upstream;
+  std::function<http::HeaderList()> credentials;  ///< headers of every request; may be empty
+  RingNodeParams ring;                            ///< times; without role and identity
+  std::string data_dir;  ///< journals stand at <data_dir>/<role>/<unit>; "": none
+  std::uint64_t journal_max_bytes = std::uint64_t{8} << 30;
+  double writes_per_second = 200, burst = 400;
+  Duration patience = seconds(20);  ///< of reconciles that run, at the end
+};
+
+/// One role: a unit for each endpoint, as they come and go. Source: sections 2 and 3.
+/// Threads: its loop's.
+class Worker {
+ public:
+  Worker(net::Loop& loop, WorkerParams params, Role role);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// @error kConfig: no connection can be made to the server's URL, or another process has the
+  /// journal of the only endpoint.
+  [[nodiscard]] Expected<void> start();
+  /// All units run out; `done` once, in a later turn.
+  void stop(std::function<void()> done);
+
+  /// "": each unit works. Else the first that does not, and why.
+  [[nodiscard]] std::string not_ready() const;
+  [[nodiscard]] const std::string& role() const noexcept { return role_.name; }
+  /// Those that are there, also those that run out.
+  [[nodiscard]] std::vector<const Unit*> units() const;
+  /// Endpoints that no credential is sent to, with the reason (RT-15).
+  [[nodiscard]] const std::vector<RefusedEndpoint>& refused() const noexcept {
+    return endpoints_.refused();
+  }
+
+ private:
+  class SliceSink;
+  struct Place;
+  void take(EndpointChange change);
+  void begin(const UnitEndpoint& endpoint);
+  void run_out(const std::string& name);
+  void on_run_out(const std::string& name);
+
+  net::Loop& loop_;
+  WorkerParams params_;
+  Role role_;
+  EndpointSet endpoints_;
+  std::unique_ptr<net::Upstream> upstream_;
+  std::unique_ptr<SliceSink> slice_;
+  std::map<std::string, std::unique_ptr<Place>> places_;  // by name, also those that run out
+  std::uint64_t started_ = 0;
+  std::function<void()> done_;
+  Alive alive_;
+};
+
+}  // namespace kintsugi::workers
