@@ -10,6 +10,7 @@ const std::vector<Command>& commands() {
       {"up", "a whole installation on this machine: a proxy and shards", run_up, up_about},
       {"proxy", "the front proxy", run_proxy, proxy_about},
       {"shard", "an embedded shard", run_shard, shard_about},
+      {"worker", "controllers behind the proxy, by their roles", run_worker, worker_about},
       {"ws", "the workspace that a kubeconfig points to: show, change, create, list, delete",
        run_ws, ws_about},
       {"get", "what a running proxy knows: shards, streams, routes", run_get, get_about},

@@ -17,6 +17,7 @@ int run_proxy(const std::vector<std::string>& arguments);
 /// The proxy under the name kcp-front-proxy.
 int run_front_proxy(const std::vector<std::string>& arguments);
 int run_shard(const std::vector<std::string>& arguments);
+int run_worker(const std::vector<std::string>& arguments);
 /// Joins an installation with a token: keys, certificates and CAs in a folder.
 int run_join(const std::vector<std::string>& arguments);
 int run_token(const std::vector<std::string>& arguments);
@@ -36,6 +37,7 @@ int run_metrics_document(const std::vector<std::string>& arguments);
 CommandAbout up_about();
 CommandAbout proxy_about();
 CommandAbout shard_about();
+CommandAbout worker_about();
 CommandAbout get_about();
 CommandAbout explain_about();
 CommandAbout store_about();

@@ -6,6 +6,7 @@
 #include "cmd/kintsugi/commands.h"
 #include "controlplane/shard_metrics.h"
 #include "proxy/admin/metrics.h"
+#include "server/worker_metrics.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -64,9 +65,13 @@ int run_metrics_document(const std::vector<std::string>& arguments) {
       "\n## Shard\n\n`/metrics` of an embedded shard, for whom rights in the root workspace let "
       "get it "
       "(ClusterRole `system:kcp:metrics-reader`), and\n`/clusters/*/metrics`, for who may read "
-      "that.\n\n%s",
+      "that.\n\n%s"
+      "\n## Worker\n\n`/metrics` of `kintsugi worker` (docs/configuration.md). Where several roles "
+      "run, "
+      "each series has the label `role` besides.\n\n%s",
       kHead, table_of(proxy::metrics_about()).c_str(),
-      table_of(controlplane::shard_metrics_about()).c_str());
+      table_of(controlplane::shard_metrics_about()).c_str(),
+      table_of(server::worker_metrics_about()).c_str());
   return 0;
 }
 

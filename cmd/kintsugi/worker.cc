@@ -1,0 +1,126 @@
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/flags.h"
+#include "server/files.h"
+#include "server/worker_config.h"
+#include "server/worker_program.h"
+
+namespace kintsugi::cmd {
+namespace {
+
+constexpr std::uint32_t kDebug = 4;  // as kcp's commands have it
+
+/// As typed.
+struct Options {
+  std::string config;
+  server::WorkerOverrides overrides;
+  bool validate = false, print_effective = false;
+  std::uint32_t verbosity = 0;
+};
+
+std::function<Expected<void>(std::string_view)> into_optional(std::optional<std::string>& target) {
+  return [&target](std::string_view value) -> Expected<void> {
+    target = std::string(value);
+    return {};
+  };
+}
+
+FlagTable flag_table(Options& options) {
+  server::WorkerOverrides& said = options.overrides;
+  return {
+      {"Configuration",
+       {{"config", "FILE", "", "configuration, kind WorkerConfiguration (docs/configuration.md)",
+         into(options.config)},
+        {"validate", "", "", "check the configuration and exit", into(options.validate)},
+        {"print-effective", "", "",
+         "print the configuration with every default written out, and exit",
+         into(options.print_effective)},
+        {"v", "N", "0", "from 4 on, details are logged", into(options.verbosity)}}},
+      {"What wins over the file",
+       {{"roles", "NAME,…", "", "which roles run; without it those that the file has",
+         into_optional(said.roles)},
+        {"isolation", "process|thread", "",
+         "process: several roles have a process each, started again when it ends; thread: all in "
+         "this one",
+         into_optional(said.isolation)},
+        {"shards", "URL,…", "", "endpoints of every role, in the place of endpoints and server",
+         into_optional(said.shards)},
+        {"data-dir", "DIR", "", "journals, locks and sockets", into_optional(said.data_dir)},
+        {"metrics-bind-address", "ADDRESS:PORT", "", "where /metrics is; 0: nowhere",
+         into_optional(said.metrics)},
+        {"health-probe-bind-address", "ADDRESS:PORT", "",
+         "where /livez, /healthz and /readyz are; 0: nowhere", into_optional(said.health)}}}};
+}
+
+/// What a process for one role is told besides its name, folder and addresses.
+std::vector<std::string> child_arguments(const Options& options) {
+  std::vector<std::string> out{"--config=" + options.config,
+                               "-v=" + std::to_string(options.verbosity)};
+  if (options.overrides.shards) {
+    out.push_back("--shards=" + *options.overrides.shards);
+  }
+  return out;
+}
+
+/// @error kConfig, kIo: what is wrong, in one line.
+Expected<server::WorkerConfig> load(Options& options) {
+  const std::vector<std::string> known = server::known_worker_roles();
+  if (options.overrides.roles) {  // before any file is looked at
+    if (auto named = server::parse_worker_roles(*options.overrides.roles, known); !named) {
+      return fail(std::move(named.error()));
+    }
+  }
+  if (options.config.empty()) {
+    return fail(Errc::kConfig, "--config: which configuration? Give its file");
+  }
+  options.config = server::absolute_path(options.config);
+  auto text = server::read_file(options.config);
+  if (!text) {
+    return fail(std::move(text.error()).at("--config"));
+  }
+  return server::parse_worker_config(*text, options.config, known, options.overrides);
+}
+
+}  // namespace
+
+CommandAbout worker_about() {
+  Options options;
+  return {"kintsugi worker --config FILE [options]",
+          "Runs controllers behind the proxy, one set for each shard, by the roles that they "
+          "have. SIGTERM lets what\nruns end, within 25 s; SIGHUP reads the kubeconfig again.",
+          {},
+          without_setters(flag_table(options))};
+}
+
+int run_worker(const std::vector<std::string>& arguments) {
+  Options options;
+  if (const auto status = take_options("worker", flag_table(options), worker_about, arguments)) {
+    return *status;
+  }
+  set_log_level(options.verbosity >= kDebug ? LogLevel::kDebug : LogLevel::kInfo);
+  auto config = load(options);
+  if (!config) {
+    return complain("worker", std::string(config.error().message()), 2);
+  }
+  if (options.validate || options.print_effective) {
+    if (options.validate) {
+      if (auto right = server::check_worker(*config); !right) {
+        return complain("worker", std::string(right.error().message()), 2);
+      }
+    }
+    const std::string text =
+        options.print_effective ? server::render_worker_config(*config) : options.config + ": ok\n";
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+  return server::run_worker_program({std::move(*config), child_arguments(options)});
+}
+
+}  // namespace kintsugi::cmd

@@ -1,0 +1,164 @@
+#include "server/internal/worker_listeners.h"
+
+#include <cstddef>
+#include <optional>
+
+#include "base/log.h"
+#include "serving/answer.h"
+#include "serving/waiting_request.h"
+
+namespace kintsugi::server {
+namespace {
+
+/// Answers of all parts, and what to do with them: when the last is there, or time is up.
+template <class Answer>
+struct Gathered : std::enable_shared_from_this<Gathered<Answer>> {
+  Gathered(net::Loop& loop, std::size_t count, std::function<void(Gathered&)> then)
+      : answers(count), missing(count), done(std::move(then)), timer(loop) {}
+  void take(std::size_t i, Answer answer) {
+    if (done && !answers[i]) {
+      answers[i] = std::move(answer);
+      if (--missing == 0) {
+        finish();
+      }
+    }
+  }
+  void finish() {
+    timer.cancel();
+    if (const auto then = std::exchange(done, nullptr)) {
+      then(*this);
+    }
+  }
+  std::vector<std::optional<Answer>> answers;
+  std::size_t missing;
+  std::function<void(Gathered&)> done;
+  net::Timer timer;
+};
+
+/// @param ask  (part, done)
+template <class Answer, class Ask>
+void gather(net::Loop& loop, Duration patience, const std::vector<WorkerPart*>& parts, Ask ask,
+            std::function<void(Gathered<Answer>&)> then) {
+  const auto all = std::make_shared<Gathered<Answer>>(loop, parts.size(), std::move(then));
+  if (parts.empty()) {
+    all->finish();
+    return;
+  }
+  all->timer.start(patience, [all] { all->finish(); });
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    ask(*parts[i], [all, i](Answer answer) { all->take(i, std::move(answer)); });
+  }
+}
+
+}  // namespace
+
+class WorkerListeners::Pages final : public http::Handler {
+ public:
+  Pages(WorkerListeners& owner, bool metrics) : owner_(owner), metrics_(metrics) {}
+
+  std::unique_ptr<http::RequestHandler> on_request(http::RequestHead head,
+                                                   http::ResponseStream& stream) noexcept override {
+    if (head.method != "GET" && head.method != "HEAD") {
+      return serving::answer_text(head, stream, 405, "405 method not allowed\n");
+    }
+    auto waiting = std::make_unique<serving::WaitingRequest>();
+    const auto answer = [weak = waiting->weak(), head, &stream](const HealthPage& page) {
+      if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+        self->go_on(serving::answer_text(head, stream, page.status, page.body));
+      }
+    };
+    if (!metrics_) {
+      gather_health(head.target, answer);
+    } else if (head.target.substr(0, head.target.find('?')) == "/metrics") {
+      gather_metrics(answer);
+    } else {
+      return serving::answer_text(head, stream, 404, "404 page not found\n");
+    }
+    return waiting;
+  }
+
+ private:
+  template <class Done>
+  void gather_health(const std::string& target, Done answer) {
+    gather<RoleHealth>(
+        owner_.loop_, owner_.params_.patience, owner_.parts_,
+        [](WorkerPart& part, auto done) { part.ask_health(std::move(done)); },
+        [this, target, answer](Gathered<RoleHealth>& all) {
+          std::vector<RoleHealth> roles;
+          for (std::size_t i = 0; i < all.answers.size(); ++i) {
+            roles.push_back(all.answers[i] ? std::move(*all.answers[i])
+                                           : RoleHealth{.role = owner_.parts_[i]->role(),
+                                                        .alive = true,
+                                                        .not_ready = "does not answer"});
+          }
+          answer(health_page(target, roles));
+        });
+  }
+
+  template <class Done>
+  void gather_metrics(Done answer) {
+    gather<std::string>(
+        owner_.loop_, owner_.params_.patience, owner_.parts_,
+        [](WorkerPart& part, auto done) { part.ask_metrics(std::move(done)); },
+        [this, answer](Gathered<std::string>& all) {
+          std::string own = owner_.params_.own_metrics();
+          if (!owner_.params_.labels) {
+            for (const auto& page : all.answers) {
+              own += page.value_or("");
+            }
+            answer(HealthPage{200, std::move(own)});
+            return;
+          }
+          std::vector<std::pair<std::string, std::string>> pages{{"supervisor", std::move(own)}};
+          for (std::size_t i = 0; i < all.answers.size(); ++i) {
+            pages.emplace_back(owner_.parts_[i]->role(), all.answers[i].value_or(""));
+          }
+          answer(HealthPage{200, merge_metric_pages(pages)});
+        });
+  }
+
+  WorkerListeners& owner_;
+  const bool metrics_;
+};
+
+WorkerListeners::WorkerListeners(net::Loop& loop, Params params, std::vector<WorkerPart*> parts)
+    : loop_(loop),
+      params_(std::move(params)),
+      parts_(std::move(parts)),
+      metrics_pages_(std::make_unique<Pages>(*this, true)),
+      health_pages_(std::make_unique<Pages>(*this, false)) {}
+
+WorkerListeners::~WorkerListeners() = default;
+
+Expected<std::unique_ptr<net::Listener>> WorkerListeners::listen(const WorkerAddress& address,
+                                                                 http::Handler& handler,
+                                                                 const char* what) {
+  if (address.address.empty()) {
+    return std::unique_ptr<net::Listener>();
+  }
+  net::ListenerParams params;
+  params.address = address.address;
+  params.port = address.port;
+  auto opened = net::Listener::open(loop_, std::move(params), handler);
+  if (opened) {
+    log_info("listens",
+             {{"what", what}, {"address", address_text({address.address, (*opened)->port()})}});
+  }
+  return opened;
+}
+
+Expected<void> WorkerListeners::open() {
+  auto metrics = listen(params_.metrics, *metrics_pages_, "metrics");
+  if (!metrics) {
+    return fail(std::move(metrics.error()).at("metrics_bind_address"));
+  }
+  auto health = listen(params_.health, *health_pages_, "health");
+  if (!health) {
+    return fail(std::move(health.error()).at("health_probe_bind_address"));
+  }
+  metrics_ = std::move(*metrics);
+  health_ = std::move(*health);
+  return {};
+}
+
+}  // namespace kintsugi::server
