@@ -12,15 +12,19 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SPEC = "docs/spec"
 KINDS = "AM|FP|TP|AGG|KK|SE|PERF"
-ROW = re.compile(rf"^\| ((?:{KINDS})-T?\d{{3,4}}[a-z]?|[RT]-\d\d|T\d{{2,3}}|[EU]\d{{1,2}}|V\d\d|[GMBLIR]\d(?:c|all)?) "
+WORKERS = "RT|MR|MD|MH|BH|MS"
+ROW = re.compile(rf"^\| ((?:{KINDS})-T?\d{{3,4}}[a-z]?|(?:{WORKERS})-T?\d{{1,3}}|[RT]-\d\d|T\d{{2,3}}|[EU]\d{{1,2}}|V\d\d|[GMBLIR]\d(?:c|all)?) "
                  r"\| (.*) \|$")
 CASES = re.compile(r"\[([^\[\]]+)\]$")
 
 # AM-050, AM_050, AM050, SE-029a, KK_T012; AM232And233, FP062to071, "FP-110 to FP-114".
 NAMED = re.compile(rf"(?<![A-Z])({KINDS})([-_]?)(T?)(\d{{3,4}})([a-z](?![A-Za-z]))?(?!\d)"
                    rf"(?:(_?[Aa]nd_?|_?[Tt]o_?| to |[–-])(?:(?:{KINDS})[-_]?T?)?(\d{{3,4}})(?!\d))?")
+# RT-5, RT-T043, RT_T043, RT40_; "RT-40 to RT-47" and lists of them name each; MS-012.
+OF_WORKERS = re.compile(r"(?<![A-Za-z0-9])(?:(RT)([-_]?)(T?)(\d{{1,3}})|(MR|MD|MH|BH|MS)([-_])(\d{{1,3}}))(?![0-9])"
+                        r"(?: (to|…|–) RT-T?(\d{1,3})(?!\d))?")
 DASHED = re.compile(r"(?<![\w-])([RT])-(\d\d)(?![\w-])")  # R-06, T-05
-CASE = re.compile(r"(?:(?<=Test)|(?<![A-Za-z0-9.:+/-])(?<!(?:KK|SE)_))"  # T43, TestT46a_
+CASE = re.compile(r"(?:(?<=Test)|(?<![A-Za-z0-9.:+/-])(?<!(?:KK|SE|RT|MS)_))"  # T43, TestT46a_
                   r"T(\d{2,3})[a-z]?(?![A-Za-z0-9:])(?:[–-]T?(\d{2,3})\b)?")
 SHORT = re.compile(r"(?<![\w.%&-])(E1?\d|U[1-7]|V[01]\d)(?![\w-])")  # E2, U6, V03: named where they are rows, else something else
 FIGURE = re.compile(r"(?<![\w.-])([GMBLIRE]\d(?:c|all)?)(?![\w-])")
@@ -73,6 +77,12 @@ def named(line, ids, figures=False):
         if last:
             for one in [last] if "nd" in join else between(number, last)[1:]:
                 yield base + one, one == last, not prose
+    for match in OF_WORKERS.finditer(line):
+        kind, base = match[1] or match[5], match[3] or ""
+        first = match[4] or match[7]
+        if kind != "MS" or len(first) == 3:
+            for one in between(first, match[9]) if match[9] else [first]:
+                yield f"{kind}-{base}{one}", True, not match[9]
     for match in DASHED.finditer(line):
         yield f"{match[1]}-{match[2]}", True, True
     cases = [match for match in NAMED.finditer(line) if match[3]]

@@ -22,7 +22,7 @@ using testing::many;
 using testing::object;
 using testing::Script;
 
-TEST(Reflector, RT26_T025_ARelistDeletesExactlyWhatIsMissing) {
+TEST(Reflector, RT26_RT_T025_ARelistDeletesExactlyWhatIsMissing) {
   Script s;
   s.in_step_with(1'000).data(error_event(410));
   auto items = many(0, 1'000);
@@ -34,7 +34,7 @@ TEST(Reflector, RT26_T025_ARelistDeletesExactlyWhatIsMissing) {
   EXPECT_EQ(s.log, (Log{"+n7@5000", "-n500", "-n501", "-n502", "-n503", "-n504", "synced"}));
 }
 
-TEST(Reflector, RT26_T029_BookmarksOfAnotherKindAreIgnored) {
+TEST(Reflector, RT26_RT_T029_BookmarksOfAnotherKindAreIgnored) {
   Script s;
   s.start().head(200).data(bookmark(77, true, "Other"));
   EXPECT_FALSE(s.fsm.synced());

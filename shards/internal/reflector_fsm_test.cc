@@ -50,7 +50,7 @@ TEST(Reflector, RT20_TheSelectorIsPartOfEveryQuestion) {
   EXPECT_TRUE(s.action.target.ends_with("&labelSelector=a%3Db")) << s.action.target;
 }
 
-TEST(Reflector, RT21_T021_WhenTurnedDown_ListsInPagesAndRemembersItForTenMinutes) {
+TEST(Reflector, RT21_RT_T021_WhenTurnedDown_ListsInPagesAndRemembersItForTenMinutes) {
   for (const int status : {400, 422}) {
     Script s;
     s.start().head(status);
@@ -72,7 +72,7 @@ TEST(Reflector, RT21_T021_WhenTurnedDown_ListsInPagesAndRemembersItForTenMinutes
   late.expect_watch_list();
 }
 
-TEST(Reflector, RT21_T021_WhenTheHeadIsFollowedBySilence_AListOfOneDecides) {
+TEST(Reflector, RT21_RT_T021_WhenTheHeadIsFollowedBySilence_AListOfOneDecides) {
   Script s;
   s.start().head(200);
   EXPECT_EQ(s.fsm.deadline(), s.now + seconds(10));
@@ -107,7 +107,7 @@ TEST(Reflector, RT21_OneByteIsEnoughAgainstTheFallback) {
   EXPECT_EQ(s.actions, 1);
 }
 
-TEST(Reflector, RT21_T024_After429_TheNextTryIsNoList) {
+TEST(Reflector, RT21_RT_T024_After429_TheNextTryIsNoList) {
   Script s;
   s.start();
   for (int i = 0; i < 4; ++i) {
@@ -148,7 +148,7 @@ TEST(Reflector, RT22_OnlyBookmarksMoveTheCursorOfSeveralShards) {
   EXPECT_EQ(one.fsm.revision(), "7") << "no order among revisions";
 }
 
-TEST(Reflector, RT23_T022_HoweverAWatchEnds_ItGoesOnAtTheCursor) {
+TEST(Reflector, RT23_RT_T022_HoweverAWatchEnds_ItGoesOnAtTheCursor) {
   const std::vector<Errc> ends = {Errc::kOk, Errc::kClosed, Errc::kNotProcessed,
                                   Errc::kUnreachable};
   Script s;
@@ -208,7 +208,7 @@ TEST(Reflector, RT23_RT24_410And500And503AndResetListAtTheCursor) {
   }
 }
 
-TEST(Reflector, RT24_T023_WhenTheCursorIsGoneForListsToo_ListsFromTheStore) {
+TEST(Reflector, RT24_RT_T023_WhenTheCursorIsGoneForListsToo_ListsFromTheStore) {
   const std::vector<std::pair<int, std::string>> answers = {
       {410, "{}"},
       {504, R"({"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})"},
