@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import unittest
 
 import kit
 
@@ -129,3 +130,23 @@ class Worker:
     def stop(self, deadline=30):
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(deadline)
+
+
+class Case(unittest.TestCase):
+    """Tests that share an installation with a stage."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.Installation().start_for(cls)
+        cls.stage = Stage(cls.installation)
+
+    def greet(self, shard, name, who):
+        """Makes a Greeting; returns what reads its message."""
+        client, path = self.stage.consumers[shard], f"{GREETINGS}/{name}"
+        client.must("POST", GREETINGS, self.stage.greeting(name, who))
+        self.addCleanup(client.request, "DELETE", path)
+        return lambda: client.must("GET", path).get("status", {}).get("message")
+
+    @staticmethod
+    def expect(read, who, deadline=15):
+        kit.eventually(lambda: read() == f"Hello, {who}!", deadline, f"hello to {who}")
