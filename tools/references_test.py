@@ -25,6 +25,10 @@ class References(unittest.TestCase):
 | T-05 | topology |
 | T43 | merged |
 | E2 | answer |
+| RT-5 | of workers |
+| RT-40 | queue |
+| RT-T043 | case |
+| MS-012 | messaging |
 """
 
     def checked(self, files, table=TABLE):
@@ -42,17 +46,19 @@ class References(unittest.TestCase):
     def test_every_spelling_of_a_row_is_known(self):
         for good in ("FP-001", "FP_001", "WhenFP001Fits", "test_FP_002_and_more", "FP001to003", "FP-001 to FP-004",
                      "FP001And002", "KK-T001", "test_KK_T002_x", "WhenKKT001IsAsked", "SE-029a", "R-06", "asks for T-05",
-                     "T43", "TestT43b_name", "E2", "KK-T001, T002"):
+                     "T43", "TestT43b_name", "E2", "KK-T001, T002", "RT-5", "RT40_AKey", "RT_T043_x", "test_RT_T043_RT_40_x", "MS-012",
+                     "test_MS_3_1_some"):
             self.assertEqual(self.faults("// " + good), [], good)
 
     def test_a_row_that_is_not_there_is_a_fault_with_its_place(self):
         for bad in ("FP-005", "FP_005", "WhenFP005Fits", "FP001to005", "FP-001 to FP-005", "FP001And005", "KK-T003",
-                    "KK_T003", "SE-030", "R-07", "T-06", "T44", "TestT44_name", "KK-T001, T003"):
+                    "KK_T003", "SE-030", "R-07", "T-06", "T44", "TestT44_name", "KK-T001, T003", "RT-41", "RT41_AKey", "RT_T044_x",
+                    "MS-013"):
             self.assertEqual(len(self.faults("\n// " + bad)), 1, bad)
             self.assertIn("base/a_test.cc:2: ", self.faults("\n// " + bad)[0])
 
     def test_what_only_looks_like_a_row_passes(self):
-        for other in ("2026-01-01T00:00:00Z", "__SSE2__", "VT100", "E402", "P-256", "E7", "UTF-8", "v10"):
+        for other in ("2026-01-01T00:00:00Z", "__SSE2__", "VT100", "E402", "P-256", "E7", "UTF-8", "v10", "START40", "MD5"):
             self.assertEqual(self.faults("// " + other), [], other)
 
     def test_documents_must_be_there(self):
