@@ -78,7 +78,8 @@ class References(unittest.TestCase):
         self.assertEqual(len(self.checked({}, self.TABLE + "| FP-001 | again |\n")[0]), 1)
 
     def test_a_row_that_no_test_names_is_a_fault_and_so_is_one_that_is_open_no_more(self):
-        _, table, tests = self.checked({"base/a_test.cc": "// FP-001, FP-002, FP-003, KK-T001, KK-T002, SE-029a, R-06, T-05, T43, E2"})
+        _, table, tests = self.checked({"base/a_test.cc": "// FP-001, FP-002, FP-003, KK-T001, KK-T002, SE-029a, R-06, T-05, T43, E2, RT-5, "
+                                                              "RT-40, RT-T043, MS-012"})
         self.assertEqual(check_references.coverage_faults(table, tests, {"FP-004": "later"}), [])
         found = check_references.coverage_faults(table, tests, {"FP-001": "later", "FP-009": "later"})
         self.assertEqual(len(found), 3, found)
@@ -96,7 +97,8 @@ class References(unittest.TestCase):
         _, table, tests = self.checked({"base/a_test.cc": "TEST(A, WhenFP001to002_)\n// KK-T001, FP-003 to FP-004",
                                         "base/a.cc": "// T-05"})
         missing = {one for _, one in check_references.uncovered(table, tests)}
-        self.assertEqual(missing, {"FP-003", "FP-004", "KK-001", "KK-T002", "SE-029a", "T-05", "T43", "E2"})
+        self.assertEqual(missing, {"FP-003", "FP-004", "KK-001", "KK-T002", "SE-029a", "T-05", "T43", "E2", "RT-5", "RT-40",
+                                   "RT-T043", "MS-012"})
         _, table, tests = self.checked({"e2e/a_test.py": "KK-T001 KK-T002"})
         self.assertNotIn("KK-001", {one for _, one in check_references.uncovered(table, tests)})
 
