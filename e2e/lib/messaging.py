@@ -1,5 +1,5 @@
-"""The kinds of messaging for tests: configs/messaging/ in a provider's workspace, bound by a consumer, and tables of objects that are
-taken or refused."""
+"""What tests of the messaging worker's kinds (configs/messaging) share: the kinds installed in a workspace of a provider and bound
+by another one, the least object of each kind, and rows of what is refused and what is accepted."""
 import copy
 import pathlib
 import re
@@ -74,13 +74,16 @@ def deep(value, path):
     return value
 
 
-class Kinds(unittest.TestCase):
+class Bound(unittest.TestCase):
+    """Workspaces of the names <prefix>-prov and <prefix>-one in the installation that the test has set."""
+
+    installation, prefix = None, "mk"
+
     @classmethod
     def setUpClass(cls):
-        cls.installation = kit.shared(cls)
-        for name, shard in (("mk-prov", "shard-1"), ("mk-one", "shard-2")):
+        for name, shard in ((f"{cls.prefix}-prov", "shard-1"), (f"{cls.prefix}-one", "shard-2")):
             cls.installation.make_workspace(name, selector={"name": shard})
-        cls.prov, cls.one = (cls.installation.client(f"/clusters/root:mk-{name}") for name in ("prov", "one"))
+        cls.prov, cls.one = (cls.installation.client(f"/clusters/root:{cls.prefix}-{name}") for name in ("prov", "one"))
         for path in sorted((CONFIGS / "schemas").glob("*.yaml")):
             cls.prov.must("POST", SCHEMAS, path.read_bytes(), headers=YAML)
         for name in ("export.yaml", "rbac.yaml"):
@@ -90,8 +93,8 @@ class Kinds(unittest.TestCase):
         cls.one.must("POST", RBAC + "/clusterrolebindings", {
             "metadata": {"name": "mk-owner"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mk-owner"}]})
-        cls.owner = cls.installation.user_client("mk-owner", path="/clusters/root:mk-one")
-        binding = (CONFIGS / "examples" / "binding.yaml").read_text(encoding="utf-8").replace("root:messaging", "root:mk-prov")
+        cls.owner = cls.installation.user_client("mk-owner", path=f"/clusters/root:{cls.prefix}-one")
+        binding = (CONFIGS / "examples" / "binding.yaml").read_text(encoding="utf-8").replace("root:messaging", f"root:{cls.prefix}-prov")
 
         def asked():
             answer = cls.owner.request("POST", APIS + "/apibindings", binding.encode(), headers=YAML)
@@ -140,5 +143,3 @@ class Kinds(unittest.TestCase):
         if isinstance(wanted, list):
             return [self.holds(*pair) for pair in zip(found, wanted)]
         return found
-
-    # 3.1: MessagingInfra

@@ -2,15 +2,21 @@
 get wrong in one object is refused by its schema and rules, what depends on other objects or is not supported is accepted. Names
 of tests have the section of the table that their rows are of (MS_3_1 to MS_3_5), or the number of the case."""
 import json
-import unittest
 import re
+import unittest
 
 import kit
 import messaging
 from messaging import CONFIGS, HOSTS, KINDS, LEAST, MERGE, RBAC, SCHEMAS, V1BETA2, WITHOUT, YAML, collection, documents, made_of, place
 
 
-class Kinds(messaging.Kinds):
+class Kinds(messaging.Bound):
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.shared(cls)
+        super().setUpClass()
+
+    # 3.1: MessagingInfra
     def test_MS_3_1_refused(self):
         greater, less = "should be greater than or equal to ", "should be less than or equal to "
         number = "must be a number of bytes from 1 to 2^63-2, for example 10Mi, not "

@@ -49,26 +49,6 @@ class Runtime(worker.Case):
             self.expect(self.greet("shard-1", "after", "after"), "after", 60)
             self.expect(self.greet("shard-2", "beside", "beside"), "beside")
 
-    def test_RT_T054_leases_that_are_deleted_come_back_with_higher_epochs(self):
-        leases = "/apis/coordination.k8s.io/v1/namespaces/kintsugi-system/leases"
-        admin = self.installation.client("/clusters/root:leases-root")
-        with worker.Worker(self.stage) as one:
-            one.until_ready()
-
-            def member():
-                names = [item for item in admin.must("GET", leases)["items"]
-                         if item["metadata"]["name"].startswith("ring-example-") and "coordinator" not in item["metadata"]["name"]
-                         and item["spec"].get("holderIdentity")]  # fmt: skip
-                return next((item for item in names if str(one.process.pid) in item["spec"]["holderIdentity"]), None)
-
-            before = kit.eventually(member, 20, "its Lease")
-            admin.must("DELETE", f"{leases}/{before['metadata']['name']}")
-            after = kit.eventually(lambda: (found := member()) and found["metadata"]["uid"] != before["metadata"]["uid"] and found, 60,
-                                   "a new Lease")  # fmt: skip
-            self.assertGreater(after["spec"]["leaseTransitions"], before["spec"].get("leaseTransitions", 0))
-            one.until_ready(60)
-            self.expect(self.greet("root", "again", "again"), "again", 60)
-
     def test_RT_T104_the_page_of_metrics_has_the_names_and_no_names_of_objects(self):
         with worker.Worker(self.stage) as one:
             one.until_ready()

@@ -1,5 +1,4 @@
-"""Workers that share the keys of three shards, and what becomes of them when one ends, dies or sleeps (docs/spec/worker-runtime.md)."""
-import signal
+"""Workers that share the keys of three shards, and what becomes of them when one ends or dies (docs/spec/worker-runtime.md)."""
 import unittest
 
 import kit
@@ -35,23 +34,6 @@ class Takeover(worker.Case):
             clock = kit.Clock()
             kit.eventually(lambda: two.metric("ring_partitions_owned") == 3 * 1024, 30, "the second owns all")
             self.assertLess(clock.spent(), 13, "nobody waited for a Lease to expire")
-
-    def test_RT_T052_a_worker_that_was_stopped_writes_nothing_when_it_wakes(self):
-        with worker.Worker(self.stage) as one, worker.Worker(self.stage) as two:
-            one.until_ready()
-            two.until_ready()
-            kit.eventually(lambda: two.metric("ring_partitions_owned") > 900, 40, "the second owns its share")
-            one.process.send_signal(signal.SIGSTOP)
-            kit.eventually(lambda: two.metric("ring_partitions_owned") == 3 * 1024, 60, "the second owns all")
-            reads = [self.greet(shard, "awake", shard) for shard in self.stage.SHARDS]
-            for shard, read in zip(self.stage.SHARDS, reads):
-                self.expect(read, shard)
-            revisions = [self.stage.consumers[shard].must("GET", f"{worker.GREETINGS}/awake")["metadata"]["resourceVersion"]
-                         for shard in self.stage.SHARDS]  # fmt: skip
-            one.process.send_signal(signal.SIGCONT)
-            one.until_ready()
-            self.assertEqual(revisions, [self.stage.consumers[shard].must("GET", f"{worker.GREETINGS}/awake")["metadata"]["resourceVersion"]
-                                         for shard in self.stage.SHARDS])  # fmt: skip
 
 
 if __name__ == "__main__":
