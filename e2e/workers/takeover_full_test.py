@@ -5,6 +5,8 @@ import unittest
 import kit
 import worker
 
+ONLY_WITH_ALL = "Leases end by time"
+
 
 class Long(worker.Case):
     def test_RT_T052_a_worker_that_was_stopped_writes_nothing_when_it_wakes(self):
