@@ -19,6 +19,7 @@
 #include "net/signals.h"
 #include "net/tls.h"
 #include "server/files.h"
+#include "server/internal/child_process.h"
 #include "server/internal/join_service.h"
 #include "server/internal/pki.h"
 #include "server/internal/ready_probe.h"
@@ -35,12 +36,6 @@ constexpr Duration kStopPatience = seconds(35);
 constexpr Duration kRenewal = seconds(60);
 constexpr const char* kProxy = "proxy";
 constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
-
-std::string own_path() {
-  char path[4096];
-  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
-  return {path, length > 0 ? static_cast<std::size_t>(length) : 0};
-}
 
 /// For people alone: nothing of it is in a log.
 void tell_terminal(const std::string& text) {
@@ -59,11 +54,6 @@ std::string last_line(const std::string& path) {
     rest.remove_suffix(1);
   }
   return std::string(rest.substr(rest.rfind('\n') + 1));
-}
-
-std::string how_it_ended(int status) {
-  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                             : "exit " + std::to_string(WEXITSTATUS(status));
 }
 
 void print_welcome(const UpOptions& options) {
@@ -124,7 +114,7 @@ class Installation {
         loop_("up"),
         signals_(loop_, {SIGINT, SIGTERM, SIGHUP, SIGCHLD},
                  [this](int number) { on_signal(number); }),
-        supervisor_(loop_, own_path(),
+        supervisor_(loop_, own_program(),
                     {[this](const std::string& name, int status) { on_ended(name, status); }}) {}
 
   Expected<void> start() {
@@ -291,7 +281,7 @@ class Installation {
 
   /// What cannot even start has the same fault again; what ends later is restarted.
   void on_ended(const std::string& name, int status) {
-    log_warn("process ended", {{"process", name}, {"cause", how_it_ended(status)}});
+    log_warn("process ended", {{"process", name}, {"cause", how_child_ended(status)}});
     if (!ready_ && !stopping_ && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
       complain("up", name + " could not start: " + last_line(options_.layout.log_file(name)));
       stop(1);

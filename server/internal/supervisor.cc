@@ -1,7 +1,6 @@
 #include "server/internal/supervisor.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/log.h"
 #include "server/files.h"
+#include "server/internal/child_process.h"
 
 namespace kintsugi::server {
 namespace {
@@ -20,17 +20,6 @@ constexpr Duration kFirstPause = milliseconds(50);
 constexpr Duration kLastPause = seconds(5);
 constexpr Duration kStable =
     seconds(10);  // a process that lived this long starts over with the short pause
-
-/// For a child between fork and exec: no handler of the parent runs in it, for that would tell the
-/// parent's loop of a signal that the parent did not get. What is ignored stays ignored.
-void forget_handlers() noexcept {
-  for (int number = 1; number < NSIG; ++number) {
-    struct sigaction action {};
-    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
-      ::signal(number, SIG_DFL);
-    }
-  }
-}
 
 }  // namespace
 
@@ -68,38 +57,11 @@ Expected<void> Supervisor::launch(Child& child) {
   if (log_fd < 0) {
     return fail(Errc::kIo, child.process.log_file + ": " + std::strerror(errno));
   }
-  std::vector<char*> argv{program_.data()};
-  for (std::string& argument : child.process.arguments) {
-    argv.push_back(argument.data());
-  }
-  argv.push_back(nullptr);
-  const pid_t parent = ::getpid();
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    // Only async-signal-safe calls until exec.
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) {
-      ::_exit(1);
-    }
-    ::setpgid(0, 0);  // Ctrl-C reaches the supervisor alone, which ends its children in order
-    forget_handlers();
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int null_fd = ::open("/dev/null", O_RDONLY);
-    ::dup2(null_fd, STDIN_FILENO);
-    ::dup2(log_fd, STDOUT_FILENO);
-    ::dup2(log_fd, STDERR_FILENO);
-    ::execv(argv.front(), argv.data());
-    ::_exit(127);
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const pid_t pid = start_child(program_, child.process.arguments, log_fd);
+  const int why = errno;
   ::close(log_fd);
   if (pid < 0) {
-    return fail(Errc::kIo, "fork: " + std::string(std::strerror(errno)));
+    return fail(Errc::kIo, "fork: " + std::string(std::strerror(why)));
   }
   child.pid = pid;
   child.started = Clock::now();

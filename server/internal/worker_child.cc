@@ -1,9 +1,6 @@
 #include "server/internal/worker_child.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +8,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "server/internal/child_process.h"
 
 namespace kintsugi::server {
 namespace {
@@ -18,56 +16,7 @@ namespace {
 constexpr Duration kFetchLimit = seconds(5);
 constexpr std::size_t kMostFetches = 64;
 
-/// For a child between fork and exec: it has the signals of a program that was just started.
-void forget_handlers() noexcept {
-  for (int number = 1; number < NSIG; ++number) {
-    struct sigaction action {};
-    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
-      ::signal(number, SIG_DFL);
-    }
-  }
-}
-
-/// Its log is the supervisor's. @returns -1: there is no room for a process.
-pid_t launch(const std::string& program, const std::vector<std::string>& arguments) {
-  std::vector<std::string> texts{program};
-  texts.insert(texts.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& text : texts) {
-    argv.push_back(text.data());
-  }
-  argv.push_back(nullptr);
-  const pid_t parent = ::getpid();
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    // Only async-signal-safe calls until exec.
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) {
-      ::_exit(1);
-    }
-    ::setpgid(0, 0);  // Ctrl-C reaches the supervisor alone
-    forget_handlers();
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    const int null_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::dup2(null_fd, STDIN_FILENO);
-    ::execv(argv.front(), argv.data());
-    ::_exit(127);
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return pid;
-}
-
 }  // namespace
-
-std::string how_child_ended(int status) {
-  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                             : "exit " + std::to_string(WEXITSTATUS(status));
-}
 
 WorkerChild::WorkerChild(net::Loop& loop, Params params)
     : loop_(loop), params_(std::move(params)), restart_(loop), sweep_(loop) {}
@@ -80,7 +29,7 @@ WorkerChild::~WorkerChild() {
 }
 
 void WorkerChild::start() {
-  const pid_t pid = launch(params_.program, params_.arguments);
+  const pid_t pid = start_child(params_.program, params_.arguments);
   if (pid < 0) {
     log_error("a role cannot be started",
               {{"role", params_.role}, {"err", std::string(std::strerror(errno))}});

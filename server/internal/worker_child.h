@@ -58,7 +58,4 @@ class WorkerChild final : public WorkerPart {
   std::vector<std::pair<TimePoint, std::unique_ptr<SocketFetch>>> fetches_;
 };
 
-/// "exit 70", "signal 9".
-[[nodiscard]] std::string how_child_ended(int status);
-
 }  // namespace kintsugi::server

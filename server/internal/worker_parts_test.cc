@@ -13,6 +13,7 @@
 #include "net/signals.h"
 #include "net/testing/support.h"
 #include "server/files.h"
+#include "server/internal/child_process.h"
 #include "server/internal/worker_child.h"
 #include "server/internal/worker_files.h"
 #include "server/internal/worker_host.h"

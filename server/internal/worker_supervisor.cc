@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "net/watchdog.h"
+#include "server/internal/child_process.h"
 #include "server/internal/worker_files.h"
 #include "server/internal/worker_report.h"
 
@@ -18,14 +19,6 @@ namespace {
 
 /// A child drains for 25 s.
 constexpr Duration kPatience = seconds(28);
-
-std::string own_path() {
-  char path[4096];
-  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
-  const std::string name(path, length > 0 ? static_cast<std::size_t>(length) : 0);
-  // A binary that was replaced meanwhile has no name, but can still be run.
-  return ::access(name.c_str(), X_OK) == 0 ? name : "/proc/self/exe";
-}
 
 }  // namespace
 
@@ -39,7 +32,7 @@ WorkerSupervisor::WorkerSupervisor(const WorkerOptions& options)
   for (const WorkerRoleConfig& role : options.config.roles) {
     WorkerChild::Params params;
     params.role = role.name;
-    params.program = own_path();
+    params.program = own_program();
     params.health_socket = files.health_socket(role.name);
     params.metrics_socket = files.metrics_socket(role.name);
     params.arguments = {"worker"};

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "base/log.h"
+#include "base/strings.h"
 #include "krm/json.h"
 #include "krm/path_prefixes.h"
 #include "shards/informer.h"
@@ -17,19 +18,10 @@ namespace {
 
 constexpr std::string_view kSlices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 
-/// Good for identities and jitter.
-std::string random_bytes(std::size_t count) {
-  std::random_device device;
-  std::string out;
-  while (out.size() < count) {
-    out.push_back(static_cast<char>(device() & 0xFFU));
-  }
-  return out;
-}
-
 std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32U) | device();
+  std::uint64_t out = 0;
+  std::memcpy(&out, random_bytes(sizeof(out)).data(), sizeof(out));
+  return out;
 }
 
 std::string host_of(const std::string& url) {
@@ -55,7 +47,9 @@ struct Worker::Place {
 class Worker::SliceSink final : public shards::InformerSink {
  public:
   explicit SliceSink(Worker& worker)
-      : worker_(worker), informer_(worker.loop_, params_of(worker), headers_of(worker), *this) {
+      : worker_(worker),
+        informer_(worker.loop_, params_of(worker),
+                  worker_headers(worker.params_.credentials, worker.params_.user_agent), *this) {
     informer_.start(*worker.upstream_);
   }
   void on_upsert(const shards::ObjectKey& key, const krm::Json& object) override {
@@ -96,14 +90,6 @@ class Worker::SliceSink final : public shards::InformerSink {
     params.reflector.selector = "fieldSelector=metadata.name%3D" + worker.params_.slice;
     params.seed = random_seed();
     return params;
-  }
-  static http::HeaderList headers_of(const Worker& worker) {
-    http::HeaderList out;
-    if (worker.params_.credentials) {
-      out = worker.params_.credentials();
-    }
-    out.add("user-agent", worker.params_.user_agent);
-    return out;
   }
   void tell(std::vector<std::string> urls) {
     worker_.loop_.post(worker_.alive_.guard([&worker = worker_, urls = std::move(urls)] {

@@ -36,6 +36,16 @@ std::string ApiAnswer::text() const {
   return out;
 }
 
+http::HeaderList worker_headers(const std::function<http::HeaderList()>& credentials,
+                                std::string_view user_agent) {
+  http::HeaderList out;
+  if (credentials) {
+    out = credentials();
+  }
+  out.add("user-agent", user_agent);
+  return out;
+}
+
 ApiClient::ApiClient(net::Loop& loop, net::Upstream& upstream, Params params)
     : loop_(loop),
       upstream_(upstream),
@@ -45,12 +55,8 @@ ApiClient::ApiClient(net::Loop& loop, net::Upstream& upstream, Params params)
                WriteBudget(params_.writes_per_second, params_.burst)} {}
 
 http::HeaderList ApiClient::headers(std::string_view content_type) const {
-  http::HeaderList out;
-  if (params_.credentials) {
-    out = params_.credentials();
-  }
+  http::HeaderList out = worker_headers(params_.credentials, params_.user_agent);
   out.add("accept", "application/json");
-  out.add("user-agent", params_.user_agent);
   if (!content_type.empty()) {
     out.add("content-type", content_type);
   }

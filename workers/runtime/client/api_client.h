@@ -57,6 +57,10 @@ struct ApiCounts {
   Duration waited{};  ///< for all answers together
 };
 
+/// What every request of a worker has: who it is, and its name. @param credentials  may be empty
+[[nodiscard]] http::HeaderList worker_headers(const std::function<http::HeaderList()>& credentials,
+                                              std::string_view user_agent);
+
 /// Requests of one role at one endpoint. Source: RT-13, RT-16, section 6.5.
 /// Threads: its loop's. Lifetime: the upstream and the client outlive every Task that it made.
 class ApiClient {

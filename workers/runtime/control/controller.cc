@@ -54,9 +54,12 @@ void Controller::drain(std::function<void()> idle) {
   wake();
 }
 
-bool Controller::runs(const std::function<bool(const QueueKey&)>& which) const {
-  return std::any_of(runs_.begin(), runs_.end(),
-                     [&](const auto& run) { return run->item && which(run->item->key); });
+void Controller::each_running(const std::function<void(const QueueKey&)>& visit) const {
+  for (const auto& run : runs_) {
+    if (run->item) {
+      visit(run->item->key);
+    }
+  }
 }
 
 void Controller::cut(const std::function<bool(const QueueKey&)>& which) {

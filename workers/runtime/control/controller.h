@@ -71,8 +71,8 @@ class Controller {
   void cut(const std::function<bool(const QueueKey&)>& which);
 
   [[nodiscard]] std::size_t running() const noexcept { return running_; }
-  /// Whether a key that `which` says yes to is being worked on.
-  [[nodiscard]] bool runs(const std::function<bool(const QueueKey&)>& which) const;
+  /// The keys that are being worked on.
+  void each_running(const std::function<void(const QueueKey&)>& visit) const;
   [[nodiscard]] const std::string& name() const noexcept { return params_.name; }
   [[nodiscard]] std::size_t most() const noexcept { return params_.most; }
   [[nodiscard]] const KeyedQueue& queue() const noexcept { return queue_; }

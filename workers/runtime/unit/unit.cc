@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "krm/json.h"
 #include "krm/path_prefixes.h"
-#include "workers/runtime/placement/ring_policy.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -38,15 +37,6 @@ ApiClient::Params client_params(const UnitParams& params, std::string prefix) {
   return out;
 }
 
-http::HeaderList watch_headers(const UnitParams& params) {
-  http::HeaderList out;
-  if (params.credentials) {
-    out = params.credentials();
-  }
-  out.add("user-agent", params.user_agent);
-  return out;
-}
-
 }  // namespace
 
 std::string Resource::base() const {
@@ -57,10 +47,13 @@ Unit::Unit(net::Loop& loop, net::Upstream& upstream, UnitParams params)
     : loop_(loop),
       upstream_(upstream),
       params_(std::move(params)),
-      one_shard_(path_of(params_.url).starts_with(krm::kShardsPrefix)),
-      api_(loop, upstream, client_params(params_, path_of(params_.url))),
-      home_(loop, upstream, client_params(params_, home_of(path_of(params_.url)))),
-      reflectors_(loop, upstream, {.headers = watch_headers(params_), .seed = params_.seed}),
+      path_(path_of(params_.url)),
+      home_path_(home_of(path_)),
+      api_(loop, upstream, client_params(params_, path_)),
+      home_(loop, upstream, client_params(params_, home_path_)),
+      reflectors_(loop, upstream,
+                  {.headers = worker_headers(params_.credentials, params_.user_agent),
+                   .seed = params_.seed}),
       drain_timer_(loop),
       weigh_timer_(loop),
       patience_(loop) {
@@ -78,8 +71,6 @@ void Unit::end() noexcept {
   journal_.reset();
 }
 
-std::string Unit::api_prefix() const { return path_of(params_.url); }
-
 Controller& Unit::control(Controller::Params params, RingKey ring_key,
                           Controller::Reconcile reconcile) {
   auto controlled = std::make_unique<Controlled>();
@@ -88,7 +79,7 @@ Controller& Unit::control(Controller::Params params, RingKey ring_key,
   Controlled* const one = controlled.get();
   one->controller = std::make_unique<Controller>(
       loop_, std::move(params), std::move(reconcile), [this, one](const QueueKey& key) {
-        return ring_ != nullptr && ring_->may_start(partition_of(one->ring_key(key)));
+        return ring_ != nullptr && ring_->may_start(one->partition(key));
       });
   controllers_.push_back(std::move(controlled));
   return *one->controller;
@@ -103,17 +94,13 @@ void Unit::on_change(Controller& controller, const CacheChange& change) {
   }
 }
 
-PartitionId Unit::partition(const Controller& controller, const QueueKey& key) const {
-  for (const auto& one : controllers_) {
-    if (one->controller.get() == &controller) {
-      return partition_of(one->ring_key(key));
-    }
-  }
-  return 0;
+Unit::Controlled& Unit::controlled(const Controller& controller) const {
+  return **std::find_if(controllers_.begin(), controllers_.end(),
+                        [&](const auto& one) { return one->controller.get() == &controller; });
 }
 
 Step Unit::step(const Controller& controller, const QueueKey& key) const {
-  Step out{partition(controller, key), 0};
+  Step out{controlled(controller).partition(key), 0};
   if (ring_ != nullptr) {
     out.epoch = ring_->epoch(out.partition);
   }
@@ -216,8 +203,8 @@ void Unit::join(const std::string& cluster) {
   }
   params.node.seed = params_.seed;
   params.cluster_path = krm::cluster_root(cluster);
-  params.prefix = home_of(api_prefix());
-  params.headers = watch_headers(params_);
+  params.prefix = home_path_;
+  params.headers = worker_headers(params_.credentials, params_.user_agent);
   params.seed = params_.seed;
   RingCallbacks callbacks;
   callbacks.started = [this](PartitionId partition) { on_started(partition); };
@@ -231,11 +218,8 @@ void Unit::join(const std::string& cluster) {
 }
 
 void Unit::on_started(PartitionId partition) {
-  if (journal_ != nullptr) {
-    Journal& journal = journal_->use();
-    (void)journal.note_epoch(partition, ring_->epoch(partition));  // what fails is its state
-    (void)journal.note_epoch(kCoordinatorSlot, static_cast<std::uint64_t>(std::max<std::int64_t>(
-                                                   ring_->node().coordinator_lease().epoch(), 0)));
+  if (journal_ != nullptr) {  // what fails is its state
+    (void)journal_->use().note_epoch(partition, ring_->epoch(partition));
   }
   started_.set(partition);
   draining_.reset(partition);
@@ -247,10 +231,15 @@ void Unit::on_started(PartitionId partition) {
 /// What became ours in one turn is looked for once.
 void Unit::load_started() {
   loading_ = false;
+  if (journal_ != nullptr) {
+    (void)journal_->use().note_epoch(kCoordinatorSlot,
+                                     static_cast<std::uint64_t>(std::max<std::int64_t>(
+                                         ring_->node().coordinator_lease().epoch(), 0)));
+  }
   for (const Source& source : sources_) {
     source.each([&](const QueueKey& key) {
-      if (!is_ignored_cluster(key.cluster) && started_.test(partition(*source.controller, key))) {
-        source.controller->add(key, Priority::kInitial);
+      if (!is_ignored_cluster(key.cluster) && started_.test(source.of->partition(key))) {
+        source.of->controller->add(key, Priority::kInitial);
       }
     });
   }
@@ -265,10 +254,7 @@ void Unit::on_draining(PartitionId partition) {
 void Unit::look_at_drains() {
   std::bitset<kRingPartitions> busy;
   for (const auto& one : controllers_) {
-    (void)one->controller->runs([&](const QueueKey& key) {
-      busy.set(partition_of(one->ring_key(key)));
-      return false;
-    });
+    one->controller->each_running([&](const QueueKey& key) { busy.set(one->partition(key)); });
   }
   const Alive::Guard alive = alive_.weak();
   for (std::size_t p = 0; p < kRingPartitions; ++p) {
@@ -289,15 +275,14 @@ void Unit::on_stopped(PartitionId partition) {
   draining_.reset(partition);
   started_.reset(partition);
   for (const auto& one : controllers_) {
-    one->controller->cut(
-        [&](const QueueKey& key) { return partition_of(one->ring_key(key)) == partition; });
+    one->controller->cut([&](const QueueKey& key) { return one->partition(key) == partition; });
   }
 }
 
 void Unit::weigh() {
   std::array<std::uint32_t, kRingPartitions> weights{};
   for (const Source& source : sources_) {
-    source.each([&](const QueueKey& key) { ++weights[partition(*source.controller, key)]; });
+    source.each([&](const QueueKey& key) { ++weights[source.of->partition(key)]; });
   }
   ring_->set_weights(weights);
   weigh_timer_.start(kWeigh, [this] { weigh(); });

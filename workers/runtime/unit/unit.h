@@ -11,6 +11,7 @@
 
 #include "base/alive.h"
 #include "http/headers.h"
+#include "krm/path_prefixes.h"
 #include "net/loop.h"
 #include "net/task.h"
 #include "net/upstream.h"
@@ -18,6 +19,7 @@
 #include "workers/runtime/control/controller.h"
 #include "workers/runtime/endpoints/endpoint_url.h"
 #include "workers/runtime/journal/journal_keeper.h"
+#include "workers/runtime/placement/ring_policy.h"
 #include "workers/runtime/reflector/reflector_pool.h"
 #include "workers/runtime/ring/ring_driver.h"
 
@@ -77,9 +79,9 @@ class Unit {
   template <class T>
   [[nodiscard]] CacheUse<T> follow(const Resource& resource, const Projection<T>& projection) {
     ReflectorSpec spec;
-    spec.target = everywhere_path(api_prefix(), resource.base() + "/" + resource.name);
+    spec.target = everywhere_path(path_, resource.base() + "/" + resource.name);
     spec.kind = resource.kind;
-    spec.one_shard = one_shard_;
+    spec.one_shard = path_.starts_with(krm::kShardsPrefix);
     return reflectors_.use<T>(spec, projection);
   }
 
@@ -93,7 +95,7 @@ class Unit {
   template <class T>
   void drive(Controller& controller, const CacheUse<T>& cache) {
     ObjectCache<T>* const objects = &*cache;
-    add_source({&controller, [objects](const Visit& visit) {
+    add_source({&controlled(controller), [objects](const Visit& visit) {
                   (void)objects->each([&](const shards::ObjectKey& key, const T&) {
                     visit({key.cluster, key.ns, key.name});
                   });
@@ -133,21 +135,23 @@ class Unit {
 
  private:
   using Visit = std::function<void(const QueueKey&)>;
-  struct Source {
-    Controller* controller;
-    std::function<void(const Visit&)> each;
-  };
   struct Controlled {
     std::unique_ptr<Controller> controller;
     RingKey ring_key;
+    [[nodiscard]] PartitionId partition(const QueueKey& key) const {
+      return partition_of(ring_key(key));
+    }
   };
-  [[nodiscard]] std::string api_prefix() const;
+  struct Source {
+    Controlled* of;
+    std::function<void(const Visit&)> each;
+  };
   [[nodiscard]] net::Task<> begin();
   [[nodiscard]] net::Task<std::string> find_lease_cluster();
   void join(const std::string& cluster);
   void add_source(Source source);
   void on_change(Controller& controller, const CacheChange& change);
-  [[nodiscard]] PartitionId partition(const Controller& controller, const QueueKey& key) const;
+  [[nodiscard]] Controlled& controlled(const Controller& controller) const;
   void on_started(PartitionId partition);
   void load_started();
   void on_draining(PartitionId partition);
@@ -159,7 +163,7 @@ class Unit {
   net::Loop& loop_;
   net::Upstream& upstream_;
   UnitParams params_;
-  bool one_shard_ = true;
+  const std::string path_, home_path_;  // of the endpoint; of its shard's logical clusters
   ApiClient api_, home_;
   ReflectorPool reflectors_;
   std::vector<std::unique_ptr<Controlled>> controllers_;

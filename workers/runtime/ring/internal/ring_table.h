@@ -9,13 +9,14 @@
 
 #include "base/error.h"
 #include "krm/json.h"
+#include "workers/runtime/placement/ring_policy.h"
 
 namespace kintsugi::workers {
 
 /// Fixed for the life of an installation. Source: RT-60.
-inline constexpr std::size_t kRingPartitions = 1'024;
+inline constexpr std::size_t kRingPartitions = kPartitions;
 /// An owner or next that is nobody.
-inline constexpr std::uint16_t kNoMember = 0xFFFF;
+inline constexpr std::uint16_t kNoMember = kNobody;
 /// More members than partitions would only wait.
 inline constexpr std::size_t kMaxRingMembers = 1'024;
 /// Largest epoch of a partition, and one that can still be raised.
