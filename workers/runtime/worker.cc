@@ -106,7 +106,8 @@ Worker::Worker(net::Loop& loop, WorkerParams params, Role role)
     : loop_(loop),
       params_(std::move(params)),
       role_(std::move(role)),
-      endpoints_({host_of(params_.server), params_.allowed_endpoint_hosts}) {}
+      endpoints_({host_of(params_.server), params_.allowed_endpoint_hosts}),
+      again_(loop) {}
 
 Worker::~Worker() = default;
 
@@ -147,16 +148,34 @@ void Worker::take(EndpointChange change) {
 }
 
 void Worker::begin(const UnitEndpoint& endpoint) {
-  auto url = net::Url::parse(endpoint.url);
-  auto upstream = url ? params_.upstream(*url) : fail(Errc::kConfig, "no URL");
-  if (!upstream) {
-    log_error("no connections can be made to an endpoint",
-              {{"role", role()},
-               {"unit", endpoint.name},
-               {"err", std::string(upstream.error().message())}});
+  auto place = make(endpoint);
+  if (!place) {
+    std::string why(place.error().message());
+    log_error("a unit cannot begin and is tried again",
+              {{"role", role()}, {"unit", endpoint.name}, {"err", why}});
+    failed_[endpoint.name] = {endpoint, std::move(why)};
+    again_.start(params_.begin_again, [this] { begin_again(); });
     return;
   }
   log_info("an endpoint is there", {{"role", role()}, {"unit", endpoint.name}});
+  places_[endpoint.name] = std::move(*place);
+}
+
+void Worker::begin_again() {
+  for (const auto& [name, failed] : std::exchange(failed_, {})) {
+    begin(failed.first);
+  }
+}
+
+Expected<std::unique_ptr<Worker::Place>> Worker::make(const UnitEndpoint& endpoint) {
+  auto url = net::Url::parse(endpoint.url);
+  if (!url) {
+    return fail(std::move(url.error()));
+  }
+  auto upstream = params_.upstream(*url);
+  if (!upstream) {
+    return fail(std::move(upstream.error()));
+  }
   auto place = std::make_unique<Place>();
   upstream->ping_after = seconds(30);  // RT-28
   upstream->ping_timeout = seconds(15);
@@ -183,15 +202,16 @@ void Worker::begin(const UnitEndpoint& endpoint) {
   place->unit = std::make_unique<Unit>(loop_, *place->upstream, std::move(params));
   place->work = role_.start(*place->unit);
   if (auto started = place->unit->start(); !started) {
-    log_error("a unit cannot begin", {{"role", role()},
-                                      {"unit", endpoint.name},
-                                      {"err", std::string(started.error().message())}});
-    return;
+    return fail(std::move(started.error()));
   }
-  places_[endpoint.name] = std::move(place);
+  return place;
 }
 
 void Worker::run_out(const std::string& name) {
+  if (failed_.erase(name) != 0) {
+    on_run_out(name);
+    return;
+  }
   const auto found = places_.find(name);
   if (found == places_.end() || std::exchange(found->second->runs_out, true)) {
     return;
@@ -213,6 +233,8 @@ void Worker::on_run_out(const std::string& name) {
 
 void Worker::stop(std::function<void()> done) {
   slice_.reset();
+  again_.cancel();
+  failed_.clear();
   done_ = std::move(done);
   if (places_.empty()) {
     loop_.post(alive_.guard([this] { std::exchange(done_, nullptr)(); }));
@@ -240,6 +262,9 @@ std::string Worker::not_ready() const {
     if (std::string why = slice_->not_ready(); !why.empty()) {
       return why;
     }
+  }
+  if (!failed_.empty()) {
+    return failed_.begin()->first + ": " + failed_.begin()->second.second;
   }
   for (const auto& [name, place] : places_) {
     if (place->runs_out) {

@@ -48,7 +48,8 @@ struct WorkerParams {
   std::string data_dir;  ///< journals stand at <data_dir>/<role>/<unit>; "": none
   std::uint64_t journal_max_bytes = std::uint64_t{8} << 30;
   double writes_per_second = 200, burst = 400;
-  Duration patience = seconds(20);  ///< of reconciles that run, at the end
+  Duration patience = seconds(20);    ///< of reconciles that run, at the end
+  Duration begin_again = seconds(5);  ///< with endpoints whose unit could not begin
 };
 
 /// One role: a unit for each endpoint, as they come and go. Source: sections 2 and 3.
@@ -60,8 +61,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// @error kConfig: no connection can be made to the server's URL, or another process has the
-  /// journal of the only endpoint.
+  /// @error kConfig: no connection can be made to the server's URL. A unit that cannot begin, as
+  /// without a place for its journal, is no error: it is tried again, and not_ready() says why.
   [[nodiscard]] Expected<void> start();
   /// All units run out; `done` once, in a later turn.
   void stop(std::function<void()> done);
@@ -81,6 +82,8 @@ class Worker {
   struct Place;
   void take(EndpointChange change);
   void begin(const UnitEndpoint& endpoint);
+  [[nodiscard]] Expected<std::unique_ptr<Place>> make(const UnitEndpoint& endpoint);
+  void begin_again();
   void run_out(const std::string& name);
   void on_run_out(const std::string& name);
 
@@ -91,7 +94,9 @@ class Worker {
   std::unique_ptr<net::Upstream> upstream_;
   std::unique_ptr<SliceSink> slice_;
   std::map<std::string, std::unique_ptr<Place>> places_;  // by name, also those that run out
-  std::uint64_t started_ = 0;
+  /// Whose unit could not begin, and why; by name.
+  std::map<std::string, std::pair<UnitEndpoint, std::string>> failed_;
+  net::Timer again_;
   std::function<void()> done_;
   Alive alive_;
 };
