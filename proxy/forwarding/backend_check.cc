@@ -15,6 +15,8 @@ namespace {
 
 constexpr Duration kFirstPause = milliseconds(500);
 constexpr Duration kTimeout = seconds(3);
+/// Longer than from one place to the next; between rounds no connection is kept.
+constexpr Duration kIdle = milliseconds(250);
 constexpr int kBriefAttempts = 4;
 constexpr std::size_t kAtOnce = 32;
 constexpr std::string_view kReviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -69,6 +71,7 @@ std::string reviewed_user(int status, std::string_view body) {
 struct BackendCheck::Asked {
   Asked(net::Loop& loop, BackendTarget asked_target) : target(std::move(asked_target)) {
     prefix = std::exchange(target.server.url.path, {});
+    target.server.idle_close = kIdle;
     server = net::Upstream::make(loop, target.server);
   }
   BackendTarget target;

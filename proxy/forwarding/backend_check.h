@@ -41,7 +41,8 @@ class BackendCheck {
     /// without a review, so that nobody becomes anybody there now. May be empty.
     std::function<void()> tried = {};
   };
-  /// Targets that have not told are asked again, ever more seldom. @param longest_pause between
+  /// Targets that have not told are asked again, ever more seldom, each time on a connection that
+  /// is closed after it. @param longest_pause between
   BackendCheck(net::Loop& loop, std::vector<BackendTarget> targets, Hooks hooks,
                Duration longest_pause = seconds(30));
   ~BackendCheck();

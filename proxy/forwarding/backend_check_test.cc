@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
+#include "net/testing/support.h"
+
 namespace kintsugi::proxy {
 namespace {
 
@@ -52,6 +57,23 @@ TEST(BackendCheck, WhenAServerTells_FP162_TheNameIsTakenAsAWhole) {
   for (const auto& one : cases) {
     EXPECT_EQ(reviewed_user(one.status, one.body), one.user) << one.status << " " << one.body;
   }
+}
+
+TEST(BackendCheck, WhenAServerDoesNotTell_FP162_NoConnectionIsKeptUntilItIsAskedAgain) {
+  net::testing::Pair pair(net::testing::Pair::Mode::kH2Plain);
+  bool told = false, tried = false;
+  std::vector<BackendTarget> targets(1);
+  targets[0].what = "shard a";
+  targets[0].server = pair.upstream_params;
+  const BackendCheck check(
+      pair.loop, std::move(targets),
+      {.told = [&](const Expected<void>&) { told = true; }, .tried = [&] { tried = true; }});
+  ASSERT_TRUE(pair.until([&] { return tried; }));
+  const std::size_t asked = pair.server.requests;
+  ASSERT_TRUE(pair.until([&] { return pair.listener->stats().connections == 0; }));
+  ASSERT_TRUE(pair.until([&] { return pair.server.requests > asked; }));
+  ASSERT_TRUE(pair.until([&] { return pair.listener->stats().connections == 0; }));
+  EXPECT_FALSE(told);
 }
 
 }  // namespace

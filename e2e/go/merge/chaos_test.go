@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,16 +142,40 @@ func TestT87d_a_mix_of_faults_with_shards_that_come_and_go(t *testing.T) {
 	chaos(t, r, 6*time.Second, d, change)
 }
 
-// openFiles of the proxy, without the connections to shards that it keeps for later: how many were needed at a time differs.
-func (r *Rig) openFiles() int {
-	kept := int(r.Metrics("kintsugi_shard_connections", ""))
+// openFiles of the proxy: those that are no connections to shards, and the connections to shards that its
+// metric does not count. How many it counts, and keeps for later, depends on how many were needed at a time.
+func (r *Rig) openFiles() (files, uncounted int) {
+	process := fmt.Sprintf("/proc/%d/", r.process.Pid)
+	counted := int(r.Metrics("kintsugi_shard_connections", ""))
 	for {
-		all, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.process.Pid))
-		before := kept
-		if kept = int(r.Metrics("kintsugi_shard_connections", "")); kept == before {
-			return len(all) - kept
+		sockets := map[string]bool{}
+		table, _ := os.ReadFile(process + "net/tcp")
+		for _, line := range strings.Split(string(table), "\n") {
+			if fields := strings.Fields(line); len(fields) > 9 && slices.ContainsFunc(r.Shards, func(f *Fake) bool { return f.isPeer(fields[2]) }) {
+				sockets["socket:["+fields[9]+"]"] = true
+			}
+		}
+		files, uncounted = 0, 0
+		all, _ := os.ReadDir(process + "fd")
+		for _, one := range all {
+			if target, err := os.Readlink(process + "fd/" + one.Name()); err == nil && sockets[target] {
+				uncounted++
+			} else {
+				files++
+			}
+		}
+		before := counted
+		if counted = int(r.Metrics("kintsugi_shard_connections", "")); counted == before {
+			return files, uncounted - counted
 		}
 	}
+}
+
+// isPeer tells whether that is the server's address, as the kernel's table of connections has it.
+func (f *Fake) isPeer(address string) bool {
+	_, text, _ := strings.Cut(f.address, ":")
+	port, _ := strconv.Atoi(text)
+	return strings.HasSuffix(address, fmt.Sprintf(":%04X", port))
 }
 
 // settled is what the proxy holds once nobody asks it for anything: the least of a moment.
@@ -161,8 +186,15 @@ func (r *Rig) settled(files, resident int) (int, int, error) {
 	if n := r.Metrics("kintsugi_watch_group_streams", ""); n != 0 { // they linger
 		return files, resident, fmt.Errorf("%v streams of groups", n)
 	}
-	files, resident = min(files, r.openFiles()), min(resident, r.resident())
-	return files, resident, nil
+	open, uncounted := r.openFiles()
+	own := len(r.Shards) // one to each for probes
+	if allAsKcp {
+		own *= 2 // and one for the watches of its logical clusters
+	}
+	if uncounted > own {
+		return files, resident, fmt.Errorf("%d connections to shards that no metric counts", uncounted)
+	}
+	return min(files, open), min(resident, r.resident()), nil
 }
 
 func TestT87e_files_and_memory_stay(t *testing.T) {
