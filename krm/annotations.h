@@ -39,6 +39,10 @@ inline constexpr std::string_view kOriginalApiVersionAnnotation = "kcp.io/origin
 inline constexpr std::string_view kReplicatedFromAnnotation = "internal.kcp.io/replicated-from";
 /// An object that bootstrapping makes once and does not change again; the controllers.
 inline constexpr std::string_view kCreateOnlyAnnotation = "bootstrap.kcp.io/create-only";
+/// "true" on a role or binding of the bootstrap policy that every start brings back to what the
+/// policy says; bootstrapping.
+inline constexpr std::string_view kAutoUpdateAnnotation =
+    "rbac.authorization.kubernetes.io/autoupdate";
 
 // On LogicalClusters and Workspaces.
 /// Shard that holds the logical cluster; the server that made it.

@@ -8,6 +8,8 @@ namespace kintsugi::krm {
 // Kubernetes.
 /// On a Namespace: its name, so that selectors can choose it; the API server.
 inline constexpr std::string_view kNamespaceNameLabel = "kubernetes.io/metadata.name";
+/// "rbac-defaults" on what the bootstrap policy consists of; bootstrapping.
+inline constexpr std::string_view kBootstrappingLabel = "kubernetes.io/bootstrapping";
 /// "true" on a ClusterRole whose rules the role admin, edit or view takes in; whoever makes it.
 inline constexpr std::string_view kAggregateToAdminLabel =
     "rbac.authorization.k8s.io/aggregate-to-admin";

@@ -85,6 +85,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
                                         [tls = params.client_tls](const std::string& url) {
                                           return replication_upstream(url, tls);
                                         }}),
+      policy_(context_, bootstrap_policy(), [] {}),
       moves_timer_(parts.loop()) {
   access_.use([&moves = parts.moves()](const std::string& cluster) {
     const Fence* fence = moves.fence(cluster);
@@ -145,6 +146,7 @@ void ShardControllers::start() {
   }
   drop_moves();
   common_.add_cluster(std::string(kLocalAdminCluster));
+  policy_.start();
   if (bootstrap_ != nullptr) {
     bootstrap_->start();
   } else {

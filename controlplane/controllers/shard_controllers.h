@@ -60,7 +60,8 @@ class ShardControllers {
   Replicator replicator_;
   CachedReplicator cached_replicator_;
   std::unique_ptr<WorkspaceQuotas> quotas_;  // null: the store keeps no books
-  std::unique_ptr<Bootstrap> bootstrap_;
+  std::unique_ptr<Bootstrap> bootstrap_;     // on the root shard
+  Bootstrap policy_;
   net::Timer moves_timer_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know
 };

@@ -1,7 +1,10 @@
 #include "controlplane/internal/bootstrap.h"
 
+#include <optional>
+
 #include "base/log.h"
 #include "controlplane/internal/names.h"
+#include "kinds/rbac/rbac.h"
 #include "krm/annotations.h"
 #include "krm/finalizers.h"
 
@@ -63,6 +66,15 @@ apiserver::ObjectKey key_in_root(std::string_view group, std::string_view resour
           std::string(object.text({"metadata", "name"}))};
 }
 
+bool is_stale(const BootstrapObject& wanted, const Json& stored) {
+  if (wanted.restored.empty() ||
+      stored.text({"metadata", "annotations", krm::kAutoUpdateAnnotation}) != "true") {
+    return false;
+  }
+  const Json* now = stored.find(wanted.restored);
+  return now == nullptr || *now != *wanted.object.find(wanted.restored);
+}
+
 }  // namespace
 
 std::vector<BootstrapObject> bootstrap_objects(const std::string& shard_name) {
@@ -88,6 +100,19 @@ std::vector<BootstrapObject> bootstrap_objects(const std::string& shard_name) {
   return objects;
 }
 
+std::vector<BootstrapObject> bootstrap_policy() {
+  std::vector<BootstrapObject> objects;
+  for (Json& object : kinds::bootstrap_policy_objects()) {
+    const bool is_role = object.text({"kind"}) == "ClusterRole";
+    objects.push_back({{std::string(kLocalAdminCluster), "rbac.authorization.k8s.io",
+                        is_role ? "clusterroles" : "clusterrolebindings", "",
+                        std::string(object.text({"metadata", "name"}))},
+                       std::move(object),
+                       is_role ? "rules" : "subjects"});
+  }
+  return objects;
+}
+
 Bootstrap::Bootstrap(const apiserver::ControllerContext& context,
                      std::vector<BootstrapObject> objects, std::function<void()> done)
     : apiserver::ControllerBase(context, "kintsugi-bootstrap", 1),
@@ -97,8 +122,12 @@ Bootstrap::Bootstrap(const apiserver::ControllerContext& context,
 void Bootstrap::start() { queue_.add("next"); }
 
 void Bootstrap::process(const std::string& key, Finished finished) {
-  while (next_ < objects_.size() && get(objects_[next_].key)) {
-    ++next_;
+  std::optional<Json> found;
+  for (; next_ < objects_.size(); ++next_) {
+    found = get(objects_[next_].key);
+    if (!found || is_stale(objects_[next_], *found)) {
+      break;
+    }
   }
   if (complete()) {
     finished(true);
@@ -106,16 +135,27 @@ void Bootstrap::process(const std::string& key, Finished finished) {
     return;
   }
   const BootstrapObject& wanted = objects_[next_];
-  create(wanted.key, wanted.object, [this, key, finished](Expected<Json> created) {
-    if (!created && created.error().code() != Errc::kAlreadyExists) {
-      log_warn("bootstrap object cannot be made",
-               {{"name", objects_[next_].key.name}, {"error", created.error().to_string()}});
-      finished(false);
-      return;
-    }
-    queue_.add(key);
-    finished(true);
-  });
+  const auto done = [this, key, finished](const Expected<Json>& result) {
+    wrote(key, result, finished);
+  };
+  if (found) {
+    (*found)[wanted.restored] = *wanted.object.find(wanted.restored);
+    update(wanted.key, {}, *std::move(found), done);
+  } else {
+    create(wanted.key, wanted.object, done);
+  }
+}
+
+void Bootstrap::wrote(const std::string& key, const Expected<Json>& result,
+                      const Finished& finished) {
+  if (!result && result.error().code() != Errc::kAlreadyExists) {
+    log_warn("bootstrap object cannot be made",
+             {{"name", objects_[next_].key.name}, {"error", result.error().to_string()}});
+    finished(false);
+    return;
+  }
+  queue_.add(key);
+  finished(true);
 }
 
 }  // namespace kintsugi::controlplane

@@ -54,6 +54,36 @@ class Own(unittest.TestCase):
                            ("ws", {"type": {"path": "system:admin", "name": "x"}})):
             self.assertIn(trust.ann.request("POST", KINDS[kind][0], trust.body_of(kind, "inward", spec)).status, (403, 422), kind)
 
+    def test_KK_314_the_bootstrap_policy_is_there_to_be_seen_and_changed_by_the_system_alone(self):
+        """Its roles and bindings are objects of system:admin, of no other cluster; a change of one counts at once; what is deleted is as built in."""
+        here, roles, bindings = masters("/clusters/system:admin"), f"{trust.RBAC}/clusterroles", f"{trust.RBAC}/clusterrolebindings"
+        wanted = {"cluster-admin", "admin", "edit", "view", "system:discovery", "system:basic-user", "system:kcp:workspace:access",
+                  "system:kcp:tenancy:reader", "system:kcp:logical-cluster-admin", "system:kcp:external-logical-cluster-admin"}
+        shown = {one["metadata"]["name"]: one for one in here.must("GET", roles)["items"]}
+        self.assertEqual(wanted - set(shown), set())
+        self.assertEqual(shown["cluster-admin"]["rules"], [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+                                                           {"verbs": ["*"], "nonResourceURLs": ["*"]}])
+        bound = here.must("GET", f"{bindings}/system:discovery")
+        self.assertEqual((bound["roleRef"]["name"], [one["name"] for one in bound["subjects"]]), ("system:discovery", ["system:authenticated"]))
+        for name in ("cluster-admin", "system:discovery"):
+            self.assertEqual(shown[name]["metadata"]["labels"], {"kubernetes.io/bootstrapping": "rbac-defaults"})
+        self.assertEqual(set(shown) & {one["metadata"]["name"] for one in trust.ann.must("GET", roles)["items"]}, set(), "no objects of hers")
+        for client in (at_shard("ann"), shard_admin(), trust.up.client("")):
+            for method, path in (("GET", roles), ("GET", f"{roles}/view"), ("PATCH", f"{roles}/view"), ("DELETE", f"{bindings}/system:discovery")):
+                answer = client.request(method, "/clusters/system:admin" + path, {} if method == "PATCH" else None, headers=MERGE)
+                self.assertEqual(answer.status, 403, (method, path))
+        ivy = at_shard("ivy")
+        trust.grant(trust.ann, "ivy", "system:kcp:workspace:access")
+        trust.grant(trust.ann, "ivy", "view")
+        look = f"/clusters/{trust.cluster}{MAPS}"
+        kit.eventually(lambda: ivy.get(look).status == 200)
+        here.must("PATCH", f"{roles}/view", {"rules": []}, headers=MERGE)
+        try:
+            kit.eventually(lambda: ivy.get(look).status == 403, what="no rules any more")
+        finally:
+            here.must("DELETE", f"{roles}/view")
+        kit.eventually(lambda: ivy.get(look).status == 200, what="the role that is built in")
+
     def test_KK_300_KK_306_the_system_clears_what_is_left_of_a_cluster(self):
         """A name without LogicalCluster: SYS reads and deletes there, and makes nothing; everybody else hears that it is unknown."""
         for path in ("/clusters/aaaaaaaaaaaaaaaa",):

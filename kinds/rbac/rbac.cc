@@ -226,23 +226,25 @@ bool RbacAuthorizer::visit_role(const Cluster* cluster, const Binding& binding,
     const auto role = in_namespace->second.find(binding.role);
     return role == in_namespace->second.end() || visit_rules(*role->second.rules);
   }
-  for (const Cluster* place : {cluster, shared()}) {
+  const auto role_in = [&](const Cluster* place) -> const PolicyRules* {
     if (place == nullptr) {
-      continue;
+      return nullptr;
     }
-    if (const auto role = place->cluster_roles.find(binding.role);
-        role != place->cluster_roles.end()) {
-      return visit_rules(*role->second.rules);
-    }
+    const auto role = place->cluster_roles.find(binding.role);
+    return role == place->cluster_roles.end() ? nullptr : role->second.rules.get();
+  };
+  if (const PolicyRules* own = role_in(cluster)) {
+    return visit_rules(*own);
   }
   const BootstrapRole* known = bootstrap_role(binding.role);
-  if (known == nullptr) {
-    return true;
+  const PolicyRules* rules = role_in(shared());
+  if (rules == nullptr && known != nullptr) {
+    rules = &known->rules;
   }
-  if (!visit_rules(known->rules)) {
+  if (rules != nullptr && !visit_rules(*rules)) {
     return false;
   }
-  if (known->gathers != kToNone && cluster != nullptr) {
+  if (known != nullptr && known->gathers != kToNone && cluster != nullptr) {
     for (const auto& [name, role] : cluster->cluster_roles) {
       if ((role.aggregates_to & known->gathers) != 0 && !visit_rules(*role.rules)) {
         return false;
@@ -256,22 +258,21 @@ void RbacAuthorizer::visit(const auth::UserInfo& user, std::string_view cluster,
                            std::string_view ns, const RuleVisitor& visitor) const {
   const Cluster* entry = cluster_of(cluster);
   const Cluster* everywhere = shared();
+  const auto visit_binding = [&](const Cluster* roles, const Binding& binding) {
+    const Subject* subject = matching_subject(binding, user);
+    return subject == nullptr || visit_role(roles, binding, *subject, visitor);
+  };
   const auto visit_bindings = [&](const Cluster* roles, const Bindings& bindings) {
-    for (const auto& [name, binding] : bindings) {
-      const Subject* subject = matching_subject(binding, user);
-      if (subject != nullptr && !visit_role(roles, binding, *subject, visitor)) {
-        return false;
-      }
-    }
-    return true;
+    return std::all_of(bindings.begin(), bindings.end(),
+                       [&](const auto& one) { return visit_binding(roles, one.second); });
   };
   const auto visit_bootstrap = [&](const std::vector<Binding>& bindings) {
     return std::all_of(bindings.begin(), bindings.end(), [&](const Binding& binding) {
       const Subject* subject = matching_subject(binding, user);
-      const bool replaced =
-          everywhere != nullptr &&
-          everywhere->cluster_bindings.find(binding.name) != everywhere->cluster_bindings.end();
-      return subject == nullptr || replaced || visit_role(nullptr, binding, *subject, visitor);
+      const auto replaced = [&] {
+        return everywhere != nullptr && everywhere->cluster_bindings.contains(binding.name);
+      };
+      return subject == nullptr || replaced() || visit_role(nullptr, binding, *subject, visitor);
     });
   };
   if (!visit_bootstrap(bootstrap_bindings())) {

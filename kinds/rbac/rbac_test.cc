@@ -331,6 +331,68 @@ TEST_F(Rbac, WhenAClusterIsShared_KK314_ItsRolesAndBindingsHoldEverywhere) {
   EXPECT_TRUE(get_path(bob_, "/api"));
 }
 
+TEST_F(Rbac, WhenTheBootstrapPolicyIsStored_KK314_ItHoldsAsItDidBefore) {
+  RbacParams params;
+  params.shared_cluster = "system:admin";
+  params.workspace_access = true;
+  params.open_clusters = {"root"};
+  std::size_t stored = 0;
+  const auto fill = [&] {
+    for (const Json& object : bootstrap_policy_objects()) {
+      const bool is_role = object.text({"kind"}) == "ClusterRole";
+      rbac_->apply("system:admin", is_role ? "clusterroles" : "clusterrolebindings", "",
+                   object.text({"metadata", "name"}), &object);
+      ++stored;
+    }
+  };
+  // A role of the cluster that the shared role takes in, and bindings of roles by name.
+  const auto own = [&] {
+    put("clusterroles", "", "wide",
+        R"({"metadata":{"labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},)"
+        R"("rules":[{"apiGroups":["ex.io"],"resources":["widgets"],"verbs":["get"]}]})");
+    bind_cluster_role("v", "view", R"({"kind":"User","name":"bob"})");
+    bind_cluster_role("e", "system:kcp:workspace:access", R"({"kind":"User","name":"bob"})");
+  };
+  const auto decisions = [&] {
+    std::vector<std::string> all;
+    for (const char* group :
+         {"system:masters", "system:kcp:admin", "system:authenticated", "system:unauthenticated",
+          "system:serviceaccounts", "system:kcp:tenancy:workspace-bootstrapper",
+          "system:kcp:logical-cluster-admin", "system:kcp:external-logical-cluster-admin"}) {
+      const auth::UserInfo user = user_of("bob", {group});
+      for (const char* cluster : {"c", "root", "other"}) {
+        for (const std::string resource : {"configmaps", "secrets", "widgets", "workspaces"}) {
+          for (const char* verb : {"get", "delete"}) {
+            for (const char* in : {"", "ex.io", "tenancy.kcp.io"}) {
+              all.push_back(ask(user, verb, resource, "t1", "x", in, cluster).allowed ? "y" : "n");
+            }
+          }
+        }
+        for (const char* path : {"/api", "/version", "/metrics", "/", "/openid/v1/jwks"}) {
+          all.push_back(get_path(user, path, "get", cluster) ? "y" : "n");
+        }
+        PolicyRules rules = rbac_->rules_for(user, cluster, "t1");
+        std::vector<std::string> texts;
+        for (const PolicyRule& rule : rules) {
+          texts.push_back(describe_rule(rule));
+        }
+        std::sort(texts.begin(), texts.end());
+        all.insert(all.end(), texts.begin(), texts.end());
+      }
+    }
+    return all;
+  };
+  options(params);
+  own();
+  EXPECT_TRUE(ask(bob_, "get", "widgets", "t1", "x", "ex.io").allowed);
+  const std::vector<std::string> before = decisions();
+  options(params);
+  own();
+  fill();
+  EXPECT_EQ(stored, bootstrap_roles().size() + bootstrap_bindings().size());
+  EXPECT_EQ(decisions(), before);
+}
+
 TEST_F(Rbac, WhenKcpsOwnGroupsAsk_KK315_TheBootstrapPolicyIsKcps) {
   RbacParams params;
   params.workspace_access = true;

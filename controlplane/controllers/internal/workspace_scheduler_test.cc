@@ -423,6 +423,52 @@ TEST(BootstrapTest, WhenRestarted_WritesNothing) {
   EXPECT_TRUE(second.complete());
 }
 
+TEST(BootstrapTest, WhenThePolicyIsThere_KK314_AStartBringsBackWhatMayBe) {
+  net::Loop loop("test");
+  apiserver::TestingServer server(loop);
+  server.serve("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", false);
+  server.serve("rbac.authorization.k8s.io", "clusterrolebindings", "ClusterRoleBinding", false);
+  const apiserver::ControllerContext context{loop, server, server};
+  const std::vector<BootstrapObject> wanted = bootstrap_policy();
+  const auto start = [&] {
+    bool done = false;
+    Bootstrap one(context, wanted, [&] { done = true; });
+    one.start();
+    server.run_until([&] { return done; });
+    const int writes = static_cast<int>(server.writes);
+    server.writes = 0;
+    return writes;
+  };
+  EXPECT_EQ(start(), static_cast<int>(wanted.size()));
+  EXPECT_EQ(start(), 0);
+  const auto at = [&](const std::string& resource, const std::string& name) {
+    return apiserver::ObjectKey{"system:admin", "rbac.authorization.k8s.io", resource, "", name};
+  };
+  const apiserver::ObjectKey admin = at("clusterroles", "cluster-admin"),
+                             view = at("clusterroles", "view"), edit = at("clusterroles", "edit"),
+                             discovery = at("clusterrolebindings", "system:discovery");
+  const auto change = [&](const apiserver::ObjectKey& key, const char* member, bool keep) {
+    Json object = *server.find(key);
+    object[member] = Json::array();
+    if (keep) {
+      object.make({"metadata", "annotations", krm::kAutoUpdateAnnotation}) = "false";
+    }
+    server.put(key, object);
+  };
+  change(view, "rules", false);
+  change(edit, "rules", true);
+  change(discovery, "subjects", false);
+  server.erase(admin);
+  server.writes = 0;
+  EXPECT_EQ(start(), 3);
+  for (const BootstrapObject& one : wanted) {
+    const Json* stored = server.find(one.key);
+    ASSERT_NE(stored, nullptr) << one.key.name;
+    EXPECT_EQ(*stored->find(one.restored) == *one.object.find(one.restored), one.key != edit)
+        << one.key.name;
+  }
+}
+
 TEST(KcpConditionTest, WhenNothingChanges_SaysSo) {
   Json object;
   EXPECT_TRUE(set_kcp_condition(object, "Ready", "False", "Error", "Broken", "why"));

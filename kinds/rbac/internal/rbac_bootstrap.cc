@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "auth/effective_users.h"
+#include "krm/annotations.h"
 #include "krm/labels.h"
 
 namespace kintsugi::kinds {
@@ -251,6 +252,37 @@ const std::vector<Binding>& bootstrap_reader_bindings() {
   static const std::vector<Binding> kBindings = {
       group_binding(kTenancyReader, {std::string(auth::kGroupAuthenticated)})};
   return kBindings;
+}
+
+std::vector<krm::Json> bootstrap_policy_objects() {
+  using krm::Json;
+  constexpr std::string_view kGroup = "rbac.authorization.k8s.io";
+  const auto object_of = [](std::string_view kind, std::string_view name) {
+    Json object = Json::object({{"apiVersion", "rbac.authorization.k8s.io/v1"}, {"kind", kind}});
+    object.make({"metadata", "name"}) = name;
+    object.make({"metadata", "labels", krm::kBootstrappingLabel}) = "rbac-defaults";
+    object.make({"metadata", "annotations", krm::kAutoUpdateAnnotation}) = "true";
+    return object;
+  };
+  std::vector<Json> objects;
+  for (const BootstrapRole& role : bootstrap_roles()) {
+    Json object = object_of("ClusterRole", role.name);
+    object["rules"] = rules_to_json(role.rules);
+    objects.push_back(std::move(object));
+  }
+  for (const Binding& binding : bootstrap_bindings()) {
+    Json object = object_of("ClusterRoleBinding", binding.name);
+    object["roleRef"] =
+        Json::object({{"apiGroup", kGroup}, {"kind", "ClusterRole"}, {"name", binding.role}});
+    Json subjects = Json::array();
+    for (const Subject& subject : binding.subjects) {  // groups all
+      subjects.push_back(
+          Json::object({{"apiGroup", kGroup}, {"kind", "Group"}, {"name", subject.name}}));
+    }
+    object["subjects"] = std::move(subjects);
+    objects.push_back(std::move(object));
+  }
+  return objects;
 }
 
 std::uint8_t aggregation_labels(const krm::Json& cluster_role) {

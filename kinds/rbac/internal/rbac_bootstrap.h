@@ -10,7 +10,8 @@
 /// The policy that every logical cluster has without storing it: the ClusterRoles of Kubernetes and
 /// kcp that bindings may refer to, and the bindings of the groups that every user is in, of
 /// administrators and of kcp's own components.
-/// Source: AM-449, AM-491, 15.2 of kcp's rows; workspaces show none of these as objects.
+/// Source: AM-449, AM-491, 15.2 of kcp's rows; workspaces show none of these as objects, a shard's
+/// own cluster does.
 namespace kintsugi::kinds {
 
 /// Bits of roles that others are gathered into by labels
@@ -36,6 +37,9 @@ struct BootstrapRole {
 [[nodiscard]] const std::vector<Binding>& bootstrap_open_bindings();
 [[nodiscard]] const std::vector<Binding>& bootstrap_reader_bindings();
 /// @}
+
+/// The roles, then the bindings that are in force everywhere, as objects (KK-314).
+[[nodiscard]] std::vector<krm::Json> bootstrap_policy_objects();
 
 /// Which of the three roles a ClusterRole's labels add it to.
 [[nodiscard]] std::uint8_t aggregation_labels(const krm::Json& cluster_role);
