@@ -643,6 +643,9 @@ class Webhooks(unittest.TestCase):
                            ("SelfSubjectReview", None), ("TokenReview", {"token": "none"})):
             group = "authorization.k8s.io" if spec and "token" not in spec else "authentication.k8s.io"
             self.other.must("POST", f"/apis/{group}/v1/{kind.lower()}s", {"apiVersion": f"{group}/v1", "kind": kind, **({"spec": spec} if spec else {})})
+        self.other.must("POST", "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview", "metadata": {"namespace": "default"},
+            "spec": {"user": "ann", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}})
         self.assertFalse([one for one in refuse.asked if one["kind"]["kind"].endswith("Review")])
         self.other.must("POST", VALIDATING, {"metadata": {"name": "more"}, "webhooks": []})
         self.other.must("DELETE", VALIDATING + "/more")
