@@ -34,15 +34,15 @@ function(kintsugi_counts_lines target)
 endfunction()
 
 # kintsugi_module(<name> DEPS <modules…> LIBS <libraries…>)
-# One static library per folder from every *.cc in it, and one test program from every *_test.cc. What stands in testing/ is a
-# library kintsugi_<name>_testing for tests: its own, and those of modules that name it in TEST_LIBS.
+# One static library per folder from every *.cc in it, and one test program from every *_test.cc. What stands in testing/,
+# of the module or of a room of it, is a library kintsugi_<name>_testing for tests: its own, and those of modules that name it in TEST_LIBS.
 function(kintsugi_module name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-  file(GLOB support CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/testing/*.cc)
+  file(GLOB support CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/testing/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/testing/*.cc)
   if(support)
     list(REMOVE_ITEM sources ${support})
   endif()

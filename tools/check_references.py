@@ -21,7 +21,7 @@ CASES = re.compile(r"\[([^\[\]]+)\]$")
 NAMED = re.compile(rf"(?<![A-Z])({KINDS})([-_]?)(T?)(\d{{3,4}})([a-z](?![A-Za-z]))?(?!\d)"
                    rf"(?:(_?[Aa]nd_?|_?[Tt]o_?| to |[–-])(?:(?:{KINDS})[-_]?T?)?(\d{{3,4}})(?!\d))?")
 # RT-5, RT-T043, RT_T043, RT40_; "RT-40 to RT-47" and lists of them name each; MS-012.
-OF_WORKERS = re.compile(r"(?<![A-Za-z0-9])(?:(RT)([-_]?)(T?)(\d{1,3})|(MR|MD|MH|BH|MS)([-_])(\d{1,3}))(?![0-9])"
+OF_WORKERS = re.compile(r"(?<![A-Za-z0-9])(?:(RT)([-_]?)(T?)(\d{1,3})|(?!MD5)(MR|MD|MH|BH|MS)([-_]?)(\d{1,3}))(?![0-9])"
                         r"(?: (to|…|–) RT-T?(\d{1,3})(?!\d))?")
 DASHED = re.compile(r"(?<![\w-])([RT])-(\d\d)(?![\w-])")  # R-06, T-05
 CASE = re.compile(r"(?:(?<=Test)|(?<![A-Za-z0-9.:+/-])(?<!(?:KK|SE|RT|MS)_))"  # T43, TestT46a_

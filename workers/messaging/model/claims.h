@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "workers/messaging/model/age.h"
+#include "workers/runtime/status/conditions.h"
+
+namespace kintsugi::workers {
+
+/// Names that one object only may have: of several that claim one the oldest has it, the others
+/// wait until it is gone. Which names: of tenants `<cluster>|<ns>` (DuplicateTenant, MS-094), of
+/// addresses conflict_key(Q) (AddressConflict, MS-042), of endpoints their host (HostConflict).
+/// Keys are kept as 16 bytes of their SHA-256. Memory: about 90 B a claim. No I/O. Threads: one.
+class OldestWins {
+ public:
+  /// @returns those whose answer is another one now, the claimant among them when it does not have
+  ///          the name; none: it has it.
+  std::vector<ObjectId> claim(std::string_view key, const Age& age);
+  /// @returns those that have the name now: the next, or none.
+  std::vector<ObjectId> release(std::string_view key, const Age& age);
+  /// Who has it; nullopt: nobody.
+  [[nodiscard]] std::optional<ObjectId> owner(std::string_view key) const;
+  [[nodiscard]] bool has(std::string_view key, ObjectId object) const {
+    return owner(key) == object;
+  }
+  [[nodiscard]] std::size_t keys() const noexcept { return owners_.size(); }
+
+ private:
+  using Key = std::array<unsigned char, 16>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  [[nodiscard]] static Key key_of(std::string_view text) noexcept;
+
+  std::unordered_map<Key, Age, Hash> owners_;
+  std::map<Key, std::set<Age>> others_;
+};
+
+/// Ready=False/DuplicateTenant; Validated=False/AddressConflict; ConfiguredTLS stays alone, the
+/// endpoint's Created=False/HostConflict. `other` names the one that has it.
+/// @{
+[[nodiscard]] Condition duplicate_tenant(std::string_view other);
+[[nodiscard]] Condition address_conflict(std::string_view other);
+[[nodiscard]] Condition host_conflict(std::string_view host, std::string_view other);
+/// @}
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,240 @@
+#include "workers/messaging/model/targets.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace kintsugi::workers {
+
+namespace {
+
+Condition refusal(std::string_view reason, std::string message) {
+  Condition condition;
+  condition.type = "Validated";
+  condition.status = ConditionStatus::kFalse;
+  condition.reason = reason;
+  condition.message = std::move(message);
+  return condition;
+}
+
+constexpr std::string_view kExpiry = "expiryQueue", kDeadLetter = "deadLetterQueue",
+                           kTopic = "topic";
+
+}  // namespace
+
+const TargetIndex::Refers* TargetIndex::refers(ObjectId object) const noexcept {
+  const auto found = refers_.find(object);
+  return found == refers_.end() ? nullptr : &found->second;
+}
+
+std::vector<ObjectId> TargetIndex::targets(ObjectId object) const {
+  std::vector<ObjectId> out;
+  if (const Refers* const of = refers(object)) {
+    for (const std::string* name : {&of->expiry, &of->dead_letter, &of->topic}) {
+      if (const auto at = names_.find(*name); at != names_.end()) {
+        out.push_back(at->second);
+      }
+    }
+  }
+  return out;
+}
+
+void TargetIndex::unlink(ObjectId object) {
+  const auto found = refers_.find(object);
+  if (found == refers_.end()) {
+    return;
+  }
+  for (const std::string& name :
+       {found->second.expiry, found->second.dead_letter, found->second.topic}) {
+    const auto list = referrers_.find(name);
+    if (list != referrers_.end()) {
+      std::erase(list->second, object);
+      if (list->second.empty()) {
+        referrers_.erase(list);
+      }
+    }
+  }
+  refers_.erase(found);
+}
+
+/// Those that refer to it; those that refer to them, too, where cycles may begin or end.
+std::vector<ObjectId> TargetIndex::affected(ObjectId object) const {
+  std::vector<ObjectId> all = referrers(object);
+  const Refers* own = refers(object);
+  if (own != nullptr && (!own->expiry.empty() || !own->dead_letter.empty())) {
+    std::set<ObjectId> seen(all.begin(), all.end());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (const ObjectId next : referrers(all[i])) {
+        if (seen.insert(next).second) {
+          all.push_back(next);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<ObjectId> TargetIndex::set(ObjectId object, std::string_view address, AddressType type,
+                                       const References& references) {
+  if (const auto found = entries_.find(object); found != entries_.end()) {
+    static const Refers kNone;
+    const Refers* had = refers(object);
+    const Refers& old = had != nullptr ? *had : kNone;
+    if (found->second.address == address && found->second.type == type &&
+        old.expiry == references.expiry && old.dead_letter == references.dead_letter &&
+        old.topic == references.topic) {
+      return {};
+    }
+  }
+  std::vector<ObjectId> affected = this->affected(object);  // by what it was
+  unlink(object);
+  Entry& entry = entries_[object];
+  if (entry.address != address) {
+    if (const auto old = names_.find(entry.address); old != names_.end() && old->second == object) {
+      names_.erase(old);
+    }
+    entry.address = address;
+  }
+  entry.type = type;
+  names_[entry.address] = object;
+  if (!references.expiry.empty() || !references.dead_letter.empty() || !references.topic.empty()) {
+    refers_[object] = {std::string(references.expiry), std::string(references.dead_letter),
+                       std::string(references.topic)};
+    for (const std::string_view name :
+         {references.expiry, references.dead_letter, references.topic}) {
+      if (name.empty()) {
+        continue;
+      }
+      std::vector<ObjectId>& list = referrers_[std::string(name)];
+      const auto at = std::lower_bound(list.begin(), list.end(), object);
+      if (at == list.end() || *at != object) {
+        list.insert(at, object);
+      }
+    }
+  }
+  const std::vector<ObjectId> now = this->affected(object);
+  affected.insert(affected.end(), now.begin(), now.end());
+  std::sort(affected.begin(), affected.end());
+  affected.erase(std::unique(affected.begin(), affected.end()), affected.end());
+  std::erase(affected, object);
+  return affected;
+}
+
+std::vector<ObjectId> TargetIndex::remove(ObjectId object) {
+  const auto found = entries_.find(object);
+  if (found == entries_.end()) {
+    return {};
+  }
+  std::vector<ObjectId> affected = this->affected(object);
+  std::erase(affected, object);
+  unlink(object);
+  if (const auto name = names_.find(found->second.address);
+      name != names_.end() && name->second == object) {
+    names_.erase(name);
+  }
+  entries_.erase(found);
+  return affected;
+}
+
+std::optional<TargetIndex::Target> TargetIndex::find(std::string_view address) const {
+  const auto found = names_.find(address);
+  if (found == names_.end()) {
+    return std::nullopt;
+  }
+  return Target{found->second, entries_.at(found->second).type};
+}
+
+/// Whether the expiry and dead-letter queues of `from` lead to `to`.
+bool TargetIndex::reaches(ObjectId from, ObjectId to) const {
+  std::vector<ObjectId> seen{from};
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Refers* one = refers(seen[i]);
+    if (one == nullptr) {
+      continue;
+    }
+    for (const std::string* name : {&one->expiry, &one->dead_letter}) {
+      const auto next = names_.find(*name);
+      if (name->empty() || next == names_.end()) {
+        continue;
+      }
+      if (next->second == to) {
+        return true;
+      }
+      if (std::find(seen.begin(), seen.end(), next->second) == seen.end()) {
+        seen.push_back(next->second);
+      }
+    }
+  }
+  return false;
+}
+
+std::optional<Condition> TargetIndex::check(ObjectId object) const {
+  const Refers* one = refers(object);
+  if (one == nullptr) {
+    return std::nullopt;
+  }
+  const std::array<std::pair<std::string_view, const std::string*>, 3> all{
+      {{kExpiry, &one->expiry}, {kDeadLetter, &one->dead_letter}, {kTopic, &one->topic}}};
+  for (const auto& [field, name] : all) {
+    if (name->empty()) {
+      continue;
+    }
+    const std::optional<Target> target = find(*name);
+    const bool fits = target && (field == kTopic ? target->type == AddressType::kTopic
+                                                 : target->type == AddressType::kQueue ||
+                                                       target->type == AddressType::kDeadLetter);
+    if (!fits) {
+      const std::string kind = field == kTopic ? "topic" : "queue or deadLetter";
+      return refusal("TargetNotFound", std::string(field) + ": " +
+                                           (target ? "address " + *name + " is no " + kind
+                                                   : "there is no " + kind + " " + *name));
+    }
+  }
+  if (reaches(object, object)) {
+    return refusal("TargetCycle", "its expiry and dead-letter queues lead back to it");
+  }
+  return std::nullopt;
+}
+
+std::vector<ObjectId> TargetIndex::referrers(ObjectId object) const {
+  const auto found = entries_.find(object);
+  if (found == entries_.end()) {
+    return {};
+  }
+  const auto name = names_.find(found->second.address);
+  const auto list = referrers_.find(found->second.address);
+  if (name == names_.end() || name->second != object || list == referrers_.end()) {
+    return {};
+  }
+  return list->second;
+}
+
+std::optional<std::string> TargetIndex::blocker(ObjectId object) const {
+  std::vector<ObjectId> all = referrers(object);
+  std::erase(all, object);
+  if (all.empty()) {
+    return std::nullopt;
+  }
+  const Refers& one = *refers(all.front());
+  const std::string& name = entries_.at(object).address;
+  const std::string_view field = one.dead_letter == name ? kDeadLetter
+                                 : one.expiry == name    ? kExpiry
+                                                         : kTopic;
+  std::string text =
+      "referred to by " + entries_.at(all.front()).address + " (" + std::string(field) + ")";
+  if (all.size() > 1) {
+    text += " and " + std::to_string(all.size() - 1) + " more";
+  }
+  return text;
+}
+
+std::string waits_for(std::string_view what, std::string_view first, std::size_t count) {
+  std::string text = "waits for " + std::string(what) + " " + std::string(first);
+  if (count > 1) {
+    text += " and " + std::to_string(count - 1) + " more";
+  }
+  return text;
+}
+
+}  // namespace kintsugi::workers

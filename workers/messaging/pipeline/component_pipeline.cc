@@ -1,0 +1,107 @@
+#include "workers/messaging/pipeline/component_pipeline.h"
+
+#include <utility>
+
+#include "workers/messaging/pipeline/internal/pipeline_core.h"
+
+namespace kintsugi::workers {
+
+namespace {
+constexpr unsigned kMostLost = 3;
+}  // namespace
+
+class ComponentPipeline::Core : public PipelineCore {
+ public:
+  using PipelineCore::PipelineCore;
+};
+
+ComponentPipeline::ComponentPipeline(Params params, Callbacks callbacks)
+    : core_(std::make_unique<Core>(std::move(params), std::move(callbacks))) {}
+ComponentPipeline::~ComponentPipeline() = default;
+
+void ComponentPipeline::want(ObjectId object, std::span<const DesiredEntity> entities, bool first) {
+  core_->want(object, entities, first);
+  core_->tell();
+}
+
+void ComponentPipeline::assume(ObjectId object, std::span<const DesiredEntity> entities) {
+  core_->assume(object, entities);
+  core_->tell();
+}
+
+void ComponentPipeline::forget(ObjectId object) {
+  core_->forget(object);
+  core_->tell();
+}
+
+ObjectProgress ComponentPipeline::progress(ObjectId object) const {
+  return core_->progress(object);
+}
+
+void ComponentPipeline::complete(TimePoint now) {
+  core_->complete(now);
+  core_->tell();
+}
+
+void ComponentPipeline::on_ready(std::string_view product, std::string_view version,
+                                 TimePoint now) {
+  core_->on_ready(product, version, now);
+  core_->tell();
+}
+
+void ComponentPipeline::on_lost(std::string_view why, TimePoint now) {
+  core_->on_lost(why, now);
+  core_->tell();
+}
+
+std::optional<ComponentPipeline::Send> ComponentPipeline::next(TimePoint now) {
+  std::optional<Send> out = core_->next(now);
+  core_->tell();
+  return out;
+}
+
+void ComponentPipeline::on_answer(std::uint64_t tag, const ManagementReply* reply, TimePoint now) {
+  core_->on_answer(tag, reply, now);
+  core_->tell();
+}
+
+std::optional<TimePoint> ComponentPipeline::next_timer() const noexcept {
+  return core_->next_timer();
+}
+
+void ComponentPipeline::on_timer(TimePoint now) {
+  core_->on_timer(now);
+  core_->tell();
+}
+
+bool ComponentPipeline::wants_reset() const noexcept { return core_->lost >= kMostLost; }
+
+void ComponentPipeline::resync(TimePoint now) {
+  core_->resync(now);
+  core_->tell();
+}
+
+bool ComponentPipeline::is_connected() const noexcept { return core_->connected; }
+bool ComponentPipeline::synchronized() const noexcept { return core_->synchronized(); }
+const std::optional<ComponentPipeline::Trouble>& ComponentPipeline::trouble() const noexcept {
+  return core_->trouble;
+}
+const RouterCounters& ComponentPipeline::router() const noexcept { return core_->router; }
+const ComponentPipeline::BrokerFacts& ComponentPipeline::broker() const noexcept {
+  return core_->broker;
+}
+LinkStatus ComponentPipeline::connector(std::string_view name) const {
+  return core_->connector(name);
+}
+std::size_t ComponentPipeline::entities() const noexcept { return core_->table.size(); }
+std::size_t ComponentPipeline::classes() const noexcept { return core_->table.classes(); }
+std::size_t ComponentPipeline::pending() const noexcept { return core_->pending; }
+std::optional<TimePoint> ComponentPipeline::last_sync() const noexcept { return core_->last_sync; }
+const ComponentPipeline::Counts& ComponentPipeline::counts() const noexcept {
+  return core_->exchanges.counts();
+}
+const std::deque<FailedExchange>& ComponentPipeline::failures() const noexcept {
+  return core_->exchanges.failures();
+}
+
+}  // namespace kintsugi::workers

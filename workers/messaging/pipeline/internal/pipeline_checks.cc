@@ -1,0 +1,568 @@
+// The connection, timers, and when what is looked at (11.3).
+#include <algorithm>
+#include <utility>
+
+#include "workers/messaging/pipeline/internal/pipeline_core.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+constexpr std::int64_t kPageRows = 500, kQueuePage = 1000;
+constexpr std::array<std::string_view, 3> kLinkColumns = {"name", "operStatus", "lastError"};
+constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connectionStatus",
+                                                               "connectionMsg"};
+constexpr Duration kScanRetry = seconds(1);
+constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
+
+bool is_walk(Question question) noexcept {
+  return question == Question::kTable || question == Question::kStates ||
+         question == Question::kQueueNames || question == Question::kAddressNames ||
+         question == Question::kQueues;
+}
+
+}  // namespace
+
+void PipelineCore::set_trouble(std::string_view reason, std::string message) {
+  if (trouble && trouble->reason == reason && trouble->message == message) {
+    return;
+  }
+  trouble = ComponentPipeline::Trouble{reason, std::move(message)};
+  facts_ = true;
+}
+
+void PipelineCore::clear_trouble() {
+  if (trouble && trouble->reason != "UnsupportedRouter" &&
+      trouble->reason != "UnsupportedVersion") {
+    trouble.reset();
+    facts_ = true;
+  }
+}
+
+void PipelineCore::on_ready(std::string_view product, std::string_view version, TimePoint now) {
+  now_ = now;
+  connected = true;
+  greeted = first_checks_done = false;
+  lost = 0;
+  forbidden_ = 0;
+  forbidden_until_ = scan_free_ = looks_free_ = {};
+  trouble.reset();
+  facts_ = true;
+  if (params_.kind == ComponentKind::kRouter && !is_supported_router(product, version)) {
+    set_trouble("UnsupportedRouter", std::string(product) + " " + std::string(version));
+    return;
+  }
+  if (params_.kind == ComponentKind::kRouter) {
+    ask(Question::kCounters);
+  } else {
+    ask(Question::kVersion);
+    ask(Question::kMemory);
+  }
+  counters_at_ = now + params_.counters;
+  // Spread, so that components that connect together are not checked together.
+  const auto share = static_cast<std::int64_t>(params_.seed * 0x9E3779B97F4A7C15U >> 54U);
+  checks_at_ = now + params_.sweep / 2 + params_.sweep / 2048 * share;
+  states_at_ = now + params_.links / 2 + params_.links / 2048 * share;
+}
+
+void PipelineCore::on_lost(std::string_view why, TimePoint now) {
+  now_ = now;
+  connected = greeted = false;
+  for (Flight& flight : flights_.take_all()) {
+    if (flight.question == Question::kNone) {
+      unanswered(flight, now, false);
+    }
+  }
+  lookers_ = 0;
+  questions_.clear();
+  scans_.clear();
+  sweeping_ = relooking_ = tables_after_sweep_ = false;
+  counters_at_.reset();
+  checks_at_.reset();
+  states_at_.reset();
+  lost = 0;
+  // A queue that waits for the list asks anew.
+  for (std::uint32_t index = 0; index < table.end(); ++index) {
+    if (table[index].is_used() && table[index].compare) {
+      table[index].compare = false;
+      reconsider(index);
+    }
+  }
+  set_trouble("ConnectionLost", std::string(why));
+}
+
+void PipelineCore::resync(TimePoint now) {
+  now_ = now;
+  if (connected && greeted) {
+    begin_checks(now, true);
+  }
+}
+
+void PipelineCore::complete(TimePoint now) {
+  now_ = now;
+  complete_ = true;
+  if (std::exchange(orphans_left_, false) && connected && greeted) {
+    begin_checks(now, true);
+  }
+}
+
+void PipelineCore::ask(Question question, EntityKind kind) {
+  std::deque<Scan>& queue = is_walk(question) ? scans_ : questions_;
+  const bool is_there = std::any_of(queue.begin(), queue.end(), [&](const Scan& one) {
+    return one.question == question && one.kind == kind && one.round == 0 && !one.flying;
+  });
+  if (!is_there) {
+    Scan scan;
+    scan.question = question;
+    scan.kind = kind;
+    queue.push_back(scan);
+  }
+}
+
+std::uint8_t PipelineCore::begin_round(EntityKind kind) noexcept {
+  std::uint8_t& round = rounds_[static_cast<std::size_t>(kind)];
+  round = static_cast<std::uint8_t>(round == 255 ? 1 : round + 1);
+  return round;
+}
+
+bool PipelineCore::small_enough(EntityKind kind) const noexcept {
+  std::int64_t rows = static_cast<std::int64_t>(present(kind));
+  if (kind == EntityKind::kAutoLink) {
+    rows = std::max(rows, router.auto_links);
+  } else if (kind == EntityKind::kLinkRoute) {
+    rows = std::max(rows, router.link_routes);
+  }
+  return rows <= static_cast<std::int64_t>(params_.most_queried);
+}
+
+ManagementRequest PipelineCore::question_request(const Scan& scan) const {
+  switch (scan.question) {
+    case Question::kVersion:
+      return broker_attribute("broker", "Version");
+    case Question::kMemory:
+      return broker_attribute("broker", "GlobalMaxSize");
+    case Question::kTable:
+      return query_request(router_type(scan.kind), {}, scan.offset, kPageRows);
+    case Question::kStates:
+      return query_request(router_type(scan.kind),
+                           scan.kind == EntityKind::kConnector ? kConnectorColumns : kLinkColumns,
+                           scan.offset, most_rows(kLinkColumns.size()));
+    case Question::kQueueNames:
+      return broker_call("broker", "getQueueNames", krm::Json::array());
+    case Question::kAddressNames:
+      return broker_call("broker", "getAddressNames", krm::Json::array());
+    case Question::kQueues:
+      return list_queues_request(scan.offset + 1, kQueuePage);
+    case Question::kQueueCount:
+      return list_queues_request(1, 1);
+    case Question::kCounters:
+    case Question::kNone:
+      break;
+  }
+  return router_counters_request();
+}
+
+/// @param may_scan  walks too, not only what is asked at once.
+std::optional<PipelineCore::Send> PipelineCore::next_question(TimePoint now, bool may_scan) {
+  Scan scan;
+  if (!may_scan) {
+    if (questions_.empty()) {
+      return std::nullopt;
+    }
+    scan = questions_.front();
+    questions_.pop_front();
+  } else {
+    if (scans_.empty() || scans_.front().flying || now < scan_free_) {
+      return std::nullopt;
+    }
+    Scan& front = scans_.front();
+    if (is_agent_kind(front.kind) && params_.kind == ComponentKind::kRouter &&
+        flights_.agents() >= params_.agent_window) {
+      return std::nullopt;
+    }
+    if (front.round == 0) {
+      const EntityKind kind =
+          front.question == Question::kAddressNames ? EntityKind::kBrokerAddress : front.kind;
+      front.round = begin_round(kind);
+    }
+    front.flying = true;
+    scan = front;
+  }
+  Flight flight;
+  flight.question = scan.question;
+  flight.sent = now;
+  flight.agent =
+      is_walk(scan.question) && params_.kind == ComponentKind::kRouter && is_agent_kind(scan.kind);
+  flight.link_changes = flights_.size() == 0 ? link_changes_ : ~std::uint64_t{0};
+  Send out;
+  out.request = question_request(scan);
+  flight.operation = exchanges.operation(out.request);
+  exchanges.sent();
+  out.tag = flights_.add(std::move(flight));
+  return out;
+}
+
+void PipelineCore::end_scan(TimePoint now) {
+  if (!scans_.empty()) {
+    scans_.pop_front();
+  }
+  if (scans_.empty() && !first_checks_done) {
+    first_checks_done = true;
+    facts_ = true;
+  }
+  if (scans_.empty() && pending == 0) {
+    last_sync = now;
+  }
+}
+
+void PipelineCore::scan_time(TimePoint sent, TimePoint now) {
+  const bool is_wanted_soon =
+      params_.kind == ComponentKind::kBroker || waiting_ >= params_.most_read || !first_checks_done;
+  scan_free_ = now + (now - sent) * (is_wanted_soon ? 1 : kTwentieth);
+}
+
+void PipelineCore::begin_sweep(TimePoint now) {
+  sweeping_ = true;
+  sweep_at_ = 0;
+  sweep_filled_ = now;
+  sweep_tokens_ = 1;
+}
+
+void PipelineCore::begin_checks(TimePoint now, bool with_sweep) {
+  if (params_.kind == ComponentKind::kRouter) {
+    for (const EntityKind kind : {EntityKind::kVhost, EntityKind::kConnector, EntityKind::kListener,
+                                  EntityKind::kSslProfile}) {
+      ask(Question::kTable, kind);
+    }
+    if (with_sweep) {
+      tables_after_sweep_ = true;
+      begin_sweep(now);
+    }
+    return;
+  }
+  ask(Question::kQueueNames, EntityKind::kQueue);
+  ask(Question::kAddressNames, EntityKind::kBrokerAddress);
+  ask(Question::kQueues, EntityKind::kQueue);
+  read_settings();
+}
+
+/// The component began anew: nothing that was applied is there.
+void PipelineCore::everything_absent() {
+  std::vector<std::uint32_t> order;
+  order.reserve(table.size());
+  for (ObjectId object = 0; object < table.objects(); ++object) {
+    for (std::uint32_t at = table.find_object(object)->holds; at != kNoIndex;
+         at = table.hold(at).next_of_object) {
+      const std::uint32_t index = table.hold(at).entity;
+      Entity& entity = table[index];
+      if (entity.presence == Presence::kAbsent && !entity.settled) {
+        continue;
+      }
+      set_presence(entity, Presence::kAbsent);
+      entity.applied = {};
+      entity.verify = entity.read = entity.checked = false;
+      if (entity.activity == Activity::kResting) {
+        entity.activity = Activity::kIdle;
+      }
+      if (entity.activity == Activity::kQueued) {
+        rings_.remove(index);
+      }
+      disarm(entity);
+      order.push_back(index);
+    }
+  }
+  for (const std::uint32_t index : order) {
+    touch(table[index]);
+  }
+  for (const std::uint32_t index : order) {
+    if (table[index].is_used()) {
+      reconsider(index);
+    }
+  }
+}
+
+void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight, TimePoint now) {
+  const TimePoint boot = now - seconds(seen.uptime_seconds);
+  const std::size_t own_links = present(EntityKind::kAutoLink);
+  const std::size_t own_routes = present(EntityKind::kLinkRoute);
+  const auto links_there = static_cast<std::size_t>(seen.auto_links + seen.link_routes);
+  const bool restarted =
+      knew_counters_ && (seen.uptime_seconds < router.uptime_seconds ||
+                         (boot > booted_ + seconds(30) && links_there < own_links + own_routes));
+  const bool first = !greeted, first_ever = !knew_counters_;
+  router = seen;
+  booted_ = boot;
+  knew_counters_ = greeted = true;
+  facts_ = true;
+  if (restarted || (first_ever && links_there == 0 && own_links + own_routes > 0)) {
+    foreign_links_.reset();
+    foreign_routes_.reset();
+    sweeping_ = false;
+    everything_absent();
+    first_checks_done = true;
+    return;
+  }
+  if (first) {
+    const bool has_any = table.size() > 0 && present_ != decltype(present_){};
+    if (first_ever && links_there == 0) {
+      if (has_any) {
+        begin_sweep(now);
+      }
+      first_checks_done = true;
+    } else {
+      begin_checks(now, first_ever && has_any);
+    }
+  }
+  if (sweeping_ || flights_.size() > 0 || flight.link_changes != link_changes_) {
+    return;
+  }
+  const auto differs = [](std::optional<std::int64_t>& foreign, std::int64_t there,
+                          std::size_t own) {
+    const std::int64_t others = there - static_cast<std::int64_t>(own);
+    const bool out = foreign ? *foreign != others : others < 0;
+    foreign = std::max<std::int64_t>(others, 0);
+    return out;
+  };
+  const bool links = differs(foreign_links_, seen.auto_links, own_links);
+  const bool routes = differs(foreign_routes_, seen.link_routes, own_routes);
+  if (links || routes) {
+    begin_checks(now, true);
+  }
+}
+
+void PipelineCore::question_answer(Flight& flight, const ManagementReply* reply, TimePoint now) {
+  const bool walk = is_walk(flight.question);
+  if (walk && (scans_.empty() || scans_.front().question != flight.question)) {
+    return;
+  }
+  if (walk) {
+    scans_.front().flying = false;
+    scan_time(flight.sent, now);
+  }
+  const auto refused = [&](const Error& error) {
+    exchanges.failed(now, "check", error.message(), 0);
+    if (error.code() == Errc::kForbidden) {
+      forbidden(error.message(), now);
+    }
+    if (walk) {
+      end_scan(now);
+    } else if (!greeted &&
+               (flight.question == Question::kCounters || flight.question == Question::kVersion)) {
+      counters_at_ = now + params_.retry_least;
+    }
+  };
+  if (reply == nullptr) {
+    if (walk) {
+      scan_free_ = now + kScanRetry;
+    } else if (!greeted) {
+      ask(flight.question);
+    }
+    return;
+  }
+  switch (flight.question) {
+    case Question::kCounters: {
+      const Expected<RouterCounters> seen = router_counters(*reply);
+      if (!seen) {
+        refused(seen.error());
+        return;
+      }
+      on_counters(*seen, flight, now);
+      return;
+    }
+    case Question::kVersion:
+    case Question::kMemory: {
+      const Expected<krm::Json> value = broker_value(*reply);
+      if (!value) {
+        refused(value.error());
+        return;
+      }
+      facts_ = true;
+      if (flight.question == Question::kMemory) {
+        broker.global_max_size = value->as_integer();
+        return;
+      }
+      broker.version = value->as_string();
+      if (!is_supported_broker(broker.version)) {
+        set_trouble("UnsupportedVersion", broker.version);
+        return;
+      }
+      greeted = true;
+      begin_checks(now, false);
+      return;
+    }
+    case Question::kTable:
+    case Question::kStates: {
+      const Expected<QueryPage> page = query_page(*reply);
+      if (!page) {
+        refused(page.error());
+        return;
+      }
+      Scan& scan = scans_.front();
+      router_page(scan, *page, now);
+      const auto rows = static_cast<std::int64_t>(page->rows.size());
+      const std::int64_t asked =
+          scan.question == Question::kTable ? kPageRows : most_rows(kLinkColumns.size());
+      scan.offset += rows;
+      if (rows < asked) {
+        if (scan.question == Question::kTable) {
+          find_missing(scan.kind, scan.round);
+        }
+        end_scan(now);
+      } else if (scan.offset >= static_cast<std::int64_t>(params_.most_queried)) {
+        end_scan(now);
+      }
+      return;
+    }
+    case Question::kQueueNames:
+    case Question::kAddressNames: {
+      const Expected<krm::Json> value = broker_value(*reply);
+      if (!value) {
+        refused(value.error());
+        return;
+      }
+      names_page(scans_.front(), *value);
+      end_scan(now);
+      return;
+    }
+    case Question::kQueues: {
+      const Expected<QueuePage> page = list_queues_page(*reply);
+      if (!page) {
+        refused(page.error());
+        return;
+      }
+      queues_page(scans_.front(), *page, now);
+      return;
+    }
+    case Question::kQueueCount: {
+      const Expected<QueuePage> page = list_queues_page(*reply);
+      if (!page) {
+        refused(page.error());
+        return;
+      }
+      if (flights_.size() > 0 || flight.link_changes != link_changes_) {
+        return;
+      }
+      const std::int64_t others =
+          page->count - static_cast<std::int64_t>(present(EntityKind::kQueue));
+      if (foreign_queues_ ? *foreign_queues_ != others : others < 0) {
+        ask(Question::kQueueNames, EntityKind::kQueue);
+        ask(Question::kAddressNames, EntityKind::kBrokerAddress);
+      }
+      foreign_queues_ = std::max<std::int64_t>(others, 0);
+      return;
+    }
+    case Question::kNone:
+      return;
+  }
+}
+
+std::optional<TimePoint> PipelineCore::next_timer() const noexcept {
+  std::optional<TimePoint> out;
+  const auto at = [&out](std::optional<TimePoint> due) {
+    if (due && (!out || *due < *out)) {
+      out = due;
+    }
+  };
+  if (!timers_.empty()) {
+    at(timers_.top().due);
+  }
+  if (!connected) {
+    return out;
+  }
+  at(counters_at_);
+  at(checks_at_);
+  at(states_at_);
+  // What next() held back, to be asked again.
+  const auto later = [&](TimePoint due) {
+    if (due > now_) {
+      at(due);
+    }
+  };
+  if (!scans_.empty() && !scans_.front().flying) {
+    later(scan_free_);
+  }
+  if (!rings_.empty(Ring::kSettings) && flights_.settings() == 0) {
+    later(settings_free_);
+  }
+  if ((!rings_.empty(Ring::kLooks) || relooking_) && lookers_ == 0) {
+    later(looks_free_);
+  }
+  if (forbidden_until_ > now_) {
+    at(forbidden_until_);
+  }
+  if (sweeping_) {
+    at(std::max(now_, sweep_filled_) +
+       std::chrono::duration_cast<Duration>(
+           std::chrono::duration<double>(1.0 / std::max(1.0, params_.sweep_per_second))) +
+       std::chrono::microseconds(500));
+  }
+  return out;
+}
+
+void PipelineCore::on_timer(TimePoint now) {
+  now_ = now;
+  while (!timers_.empty() && timers_.top().due <= now) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    Entity& entity = table[timer.entity];
+    if (!entity.is_used() || entity.serial != timer.serial) {
+      continue;
+    }
+    if (entity.activity == Activity::kResting) {
+      entity.activity = Activity::kIdle;
+      reconsider(timer.entity);
+    } else if (entity.activity == Activity::kIdle && entity.settled && connected) {
+      if (entity.waiting && waiting_ >= params_.most_read && small_enough(entity.kind)) {
+        ask(Question::kStates, entity.kind);
+        look_again(timer.entity, now);
+      } else {
+        rings_.push(Ring::kLooks, timer.entity);
+      }
+    } else if (entity.activity == Activity::kIdle && entity.settled) {
+      look_again(timer.entity, now);
+    }
+  }
+  if (!connected || (trouble && (trouble->reason == "UnsupportedRouter" ||
+                                 trouble->reason == "UnsupportedVersion"))) {
+    counters_at_.reset();
+    checks_at_.reset();
+    states_at_.reset();
+    return;
+  }
+  const bool is_router = params_.kind == ComponentKind::kRouter;
+  if (counters_at_ && *counters_at_ <= now) {
+    counters_at_ = now + params_.counters;
+    if (is_router) {
+      ask(Question::kCounters);
+      if (greeted && present(EntityKind::kConnector) > 0) {
+        ask(Question::kStates, EntityKind::kConnector);
+      }
+    } else {
+      ask(greeted ? Question::kQueueCount : Question::kVersion);
+    }
+  }
+  if (checks_at_ && *checks_at_ <= now) {
+    checks_at_ = now + params_.sweep;
+    if (greeted) {
+      begin_checks(now, true);
+    }
+  }
+  if (states_at_ && *states_at_ <= now) {
+    states_at_ = now + params_.links;
+    if (greeted && is_router) {
+      const bool small =
+          small_enough(EntityKind::kAutoLink) && small_enough(EntityKind::kLinkRoute);
+      for (const EntityKind kind : {EntityKind::kAutoLink, EntityKind::kLinkRoute}) {
+        if (small && present(kind) > 0) {
+          ask(Question::kStates, kind);
+        }
+      }
+      if (!small) {
+        relooking_ = true;
+        relook_at_ = 0;
+      }
+    }
+  }
+}
+
+}  // namespace kintsugi::workers
