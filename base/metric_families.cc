@@ -21,7 +21,17 @@ void MetricFamilies::begin(std::string_view name, std::string_view help,
   }
 }
 
-prometheus::ClientMetric& MetricFamilies::add(Texts values) {
+void MetricFamilies::family(const MetricAbout& about) {
+  begin(about.name, about.help, about.type, {});
+  labels_.back() = about.labels;
+}
+
+void MetricFamilies::series(const std::vector<std::string>& values, double value) {
+  set(add(values), value);
+}
+
+template <class Values>
+prometheus::ClientMetric& MetricFamilies::add(const Values& values) {
   prometheus::ClientMetric series;
   const std::vector<std::string>& names = labels_.back();
   const std::size_t count = std::min(names.size(), values.size());
@@ -29,13 +39,14 @@ prometheus::ClientMetric& MetricFamilies::add(Texts values) {
   for (std::size_t i = 0; i < count; ++i) {
     prometheus::ClientMetric::Label& label = series.label.emplace_back();
     label.name = names[i];
-    label.value = values.begin()[i];
+    label.value = *(std::begin(values) + static_cast<std::ptrdiff_t>(i));
   }
   return families_.back().metric.emplace_back(std::move(series));
 }
 
-void MetricFamilies::add(Texts values, double value) {
-  prometheus::ClientMetric& series = add(values);
+void MetricFamilies::add(Texts values, double value) { set(add(values), value); }
+
+void MetricFamilies::set(prometheus::ClientMetric& series, double value) const {
   if (families_.back().type == prometheus::MetricType::Counter) {
     series.counter.value = value;
   } else {

@@ -51,6 +51,10 @@ class MetricFamilies {
   }
   /// @}
 
+  /// Begins a family that is known at run time only.
+  void family(const MetricAbout& about);
+  void series(const std::vector<std::string>& values, double value);
+
   /// A series of the family that was begun last. @param values  in the order of its labels.
   template <class Number>
   void sample(Texts values, Number value) {
@@ -64,8 +68,10 @@ class MetricFamilies {
  private:
   void begin(std::string_view name, std::string_view help, prometheus::MetricType type,
              Texts labels);
-  prometheus::ClientMetric& add(Texts values);
+  template <class Values>
+  prometheus::ClientMetric& add(const Values& values);
   void add(Texts values, double value);
+  void set(prometheus::ClientMetric& series, double value) const;
 
   std::vector<prometheus::MetricFamily> families_;
   std::vector<std::vector<std::string>> labels_;  // of each

@@ -33,6 +33,22 @@ struct Layout {
   }
   /// Of the installation that was joined with a token: its proxy's address, a line.
   [[nodiscard]] std::string proxy_url_file() const { return dir + "/proxy/url"; }
+  [[nodiscard]] std::string worker(const std::string& role) const {
+    return dir + "/workers/" + role;
+  }
+  [[nodiscard]] std::string worker_config(const std::string& role) const {
+    return worker(role) + "/worker.yaml";
+  }
+  [[nodiscard]] std::string worker_kubeconfig(const std::string& role) const {
+    return worker(role) + "/worker.kubeconfig";
+  }
+  /// Unix sockets of its pages: /livez, /healthz, /readyz; /metrics.
+  [[nodiscard]] std::string worker_health(const std::string& role) const {
+    return run() + "/worker-" + role + ".sock";
+  }
+  [[nodiscard]] std::string worker_metrics(const std::string& role) const {
+    return run() + "/worker-" + role + ".metrics.sock";
+  }
   [[nodiscard]] std::string pid_file(const std::string& process) const {
     return run() + "/" + process + ".pid";
   }

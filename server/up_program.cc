@@ -25,6 +25,7 @@
 #include "server/internal/ready_probe.h"
 #include "server/internal/supervisor.h"
 #include "server/internal/up_files.h"
+#include "server/internal/up_workers.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
 #include "server/shard_files.h"
@@ -77,6 +78,11 @@ void print_welcome(const UpOptions& options) {
       "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
       options.address.c_str(), options.port, shards.c_str(), layout.admin_kubeconfig().c_str(),
       options.address.c_str(), options.port, layout.logs().c_str(), layout.dir.c_str());
+  for (const std::string& role : options.workers) {
+    const RoleNames names{role};
+    std::printf("\nWorkers of role %s serve every workspace that binds the APIExport in %s.\n",
+                role.c_str(), names.provider().c_str());
+  }
   if (options.tells_outgoing) {
     std::printf(
         "\nConversion webhooks and token issuers of workspaces may be on this machine "
@@ -118,6 +124,9 @@ class Installation {
                     {[this](const std::string& name, int status) { on_ended(name, status); }}) {}
 
   Expected<void> start() {
+    if (auto prepared = prepare_workers(); !prepared) {
+      return prepared;
+    }
     if (auto started = start_shards(); !started) {
       return started;
     }
@@ -136,10 +145,14 @@ class Installation {
   }
 
  private:
-  Expected<void> start_process(const std::string& name, std::vector<std::string> arguments) {
+  Expected<void> start_server(const std::string& name, std::vector<std::string> arguments) {
     if (::geteuid() == 0) {
       arguments.emplace_back("--allow-root");  // who types `up` is whom it runs as
     }
+    return start_process(name, std::move(arguments));
+  }
+
+  Expected<void> start_process(const std::string& name, std::vector<std::string> arguments) {
     return supervisor_.start({name, std::move(arguments), options_.layout.log_file(name),
                               options_.layout.pid_file(name)});
   }
@@ -166,7 +179,7 @@ class Installation {
       for (std::string& more : options_.limits.arguments(options_.shards)) {
         arguments.push_back(std::move(more));
       }
-      if (auto started = start_process(shard_name(i), std::move(arguments)); !started) {
+      if (auto started = start_server(shard_name(i), std::move(arguments)); !started) {
         return started;
       }
     }
@@ -174,7 +187,7 @@ class Installation {
   }
 
   Expected<void> start_proxy() {
-    return start_process(kProxy, {"proxy", "--config", options_.layout.proxy_config()});
+    return start_server(kProxy, {"proxy", "--config", options_.layout.proxy_config()});
   }
 
   /// Shards in their order, then the proxy.
@@ -192,12 +205,49 @@ class Installation {
     }
     targets.push_back({local_host(options_), [this] { return options_.port; }});
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
-                                          [this] { on_ready(); });
+                                          [this] { on_served(); });
+    return {};
+  }
+
+  void on_served() {
+    probe_.reset();
+    if (workers_ == nullptr) {
+      on_ready();
+    } else {
+      workers_->begin();
+    }
+  }
+
+  Expected<void> prepare_workers() {
+    if (options_.workers.empty()) {
+      return {};
+    }
+    UpWorkers::Events events;
+    events.start = [this](const RoleNames& names) {
+      return start_process(names.process(),
+                           {"worker", "--config=" + options_.layout.worker_config(names.role)});
+    };
+    events.signal = [this](const std::string& process, int number) {
+      supervisor_.signal(process, number);
+    };
+    events.tell = [](const std::string& text) { tell_terminal(text + "\n"); };
+    events.done = [this](const Expected<void>& outcome) {
+      if (outcome) {
+        on_ready();
+      } else {
+        complain("up", std::string(outcome.error().message()));
+        stop(1);
+      }
+    };
+    auto made = UpWorkers::make(loop_, options_, std::move(events));
+    if (!made) {
+      return fail(std::move(made.error()));
+    }
+    workers_ = std::move(*made);
     return {};
   }
 
   void on_ready() {
-    probe_.reset();
     if (auto written = write_file(options_.layout.ready_file(), "ready\n"); !written) {
       log_error("cannot write the ready file", {{"error", written.error().to_string()}});
     }
@@ -276,6 +326,9 @@ class Installation {
         joining_->set_tls(std::move(*tls));
       }
     }
+    if (workers_ != nullptr) {
+      workers_->renew();
+    }
     renewal_.start(kRenewal, [this] { renew(); });
   }
 
@@ -295,6 +348,9 @@ class Installation {
     exit_status_ = status;
     ::unlink(options_.layout.ready_file().c_str());
     probe_.reset();
+    if (workers_ != nullptr) {
+      workers_->stop();
+    }
     tell_terminal("\nstopping …\n");
     supervisor_.stop_all(kStopPatience, [this] { loop_.stop(); });
   }
@@ -308,6 +364,7 @@ class Installation {
   std::unique_ptr<JoinService> join_service_;
   std::unique_ptr<net::Listener> joining_;  ///< null: nobody joins by a token
   std::unique_ptr<ReadyProbe> probe_;       ///< null: all are ready, or stopping
+  std::unique_ptr<UpWorkers> workers_;      ///< null: none
   bool ready_ = false, stopping_ = false;
   int exit_status_ = 0;
 };

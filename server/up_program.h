@@ -22,6 +22,8 @@ struct UpOptions {
   std::uint32_t shard_loops = 1;  ///< of each
   /// Labels, given to the shards in turn; at least one.
   std::vector<std::string> regions = {"eu-west-1", "us-east-1", "ap-south-1"};
+  /// Roles whose workers run beside the shards, each known_worker_roles() at most once.
+  std::vector<std::string> workers;
   std::string wildcard = "serve";     ///< as in proxy.yaml
   std::string consumers = "ignored";  ///< as in proxy.yaml, of endpoint_slice
   TenantOptions tenants;

@@ -11,6 +11,7 @@
 #include "net/address_rules.h"
 #include "net/upstream.h"
 #include "server/files.h"
+#include "server/internal/messaging_settings.h"
 #include "server/internal/worker_values.h"
 #include "workers/runtime/endpoints/endpoint_url.h"
 
@@ -91,9 +92,9 @@ WorkerSetter servers(std::vector<std::string>& target) {
   };
 }
 
-std::vector<WorkerKey> role_keys(RoleSection& section) {
+std::vector<WorkerKey> role_keys(RoleSection& section, const std::string& folder) {
   WorkerRoleConfig& role = section.config;
-  return {
+  std::vector<WorkerKey> keys = {
       {"endpoints",
        {},
        {{"cluster", cluster(role.slice_cluster)}, {"name", worker_text(role.slice)}}},
@@ -112,6 +113,10 @@ std::vector<WorkerKey> role_keys(RoleSection& section) {
         {"renew", worker_duration(role.lease_renew, kLeastTime)},
         {"give_up", worker_duration(role.lease_give_up, kLeastTime)}}},
   };
+  if (role.name == "messaging") {
+    keys.push_back({"messaging", {}, messaging_keys(role.messaging, folder)});
+  }
+  return keys;
 }
 
 /// What one endpoint of a configuration must be. The host is the operator's own word here.
@@ -151,6 +156,9 @@ Expected<void> judge_role(const RoleSection& section, const std::string& path,
   if (role.lease_renew >= role.lease_give_up) {
     return fail(reader.fault(path + ".lease.renew", "must be less than give_up, which is " +
                                                         duration_text(role.lease_give_up)));
+  }
+  if (const auto [key, what] = messaging_fault(role.messaging); !what.empty()) {
+    return fail(reader.fault(path + ".messaging." + key, what));
   }
   return {};
 }
@@ -235,6 +243,9 @@ Json role_document(const WorkerRoleConfig& role) {
   } else {
     out["server"] = texts(role.servers);
   }
+  if (role.name == "messaging") {
+    out["messaging"] = messaging_document(role.messaging);
+  }
   return out;
 }
 
@@ -280,19 +291,20 @@ std::string address_text(const WorkerAddress& address) {
 }
 
 Expected<std::vector<std::string>> parse_worker_roles(std::string_view text,
-                                                      const std::vector<std::string>& known) {
+                                                      const std::vector<std::string>& known,
+                                                      std::string_view flag) {
+  const std::string at = std::string(flag) + ": \"";
   std::vector<std::string> out;
   for (const std::string_view part : split(text, ',')) {
     std::string role(part);
     if (role.empty()) {
-      return fail(Errc::kConfig, "--roles: \"" + std::string(text) + "\" has an empty name");
+      return fail(Errc::kConfig, at + std::string(text) + "\" has an empty name");
     }
     if (std::find(known.begin(), known.end(), role) == known.end()) {
-      return fail(Errc::kConfig,
-                  "--roles: \"" + role + "\" is no role; known: " + join(known, ", "));
+      return fail(Errc::kConfig, at + role + "\" is no role; known: " + join(known, ", "));
     }
     if (std::find(out.begin(), out.end(), role) != out.end()) {
-      return fail(Errc::kConfig, "--roles: \"" + role + "\" is there twice");
+      return fail(Errc::kConfig, at + role + "\" is there twice");
     }
     out.push_back(std::move(role));
   }
@@ -340,7 +352,7 @@ Expected<WorkerConfig> parse_worker_config(std::string_view text, const std::str
          }
          sections.push_back(std::make_unique<RoleSection>());
          sections.back()->config.name = name;
-         return role_keys(*sections.back());
+         return role_keys(*sections.back(), folder);
        }},
   };
   if (auto done = reader.read(*document, "", keys); !done) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "workers/messaging/messaging_config.h"
 
 namespace kintsugi::server {
 
@@ -39,6 +40,7 @@ struct WorkerRoleConfig {
   double writes_per_second = 200, burst = 400;      ///< (RT-16)
   Duration lease_duration = seconds(15);            ///< (RT-51)
   Duration lease_renew = seconds(2), lease_give_up = seconds(10);
+  workers::MessagingConfig messaging;  ///< of the role of that name
 };
 
 /// One document, kind WorkerConfiguration, kintsugi.dev/v1alpha1 (RT-6; docs/configuration.md).
@@ -56,10 +58,11 @@ struct WorkerOverrides {
   std::optional<std::string> roles, isolation, shards, data_dir, metrics, health;
 };
 
-/// The names in `--roles`. @param known  of the roles that this program has
+/// The names in `--roles`, or in another `flag`. @param known  of the roles that this program has
 /// @error kConfig: there is none, one is not known or is there twice; names it (RT-1).
 [[nodiscard]] Expected<std::vector<std::string>> parse_worker_roles(
-    std::string_view text, const std::vector<std::string>& known);
+    std::string_view text, const std::vector<std::string>& known,
+    std::string_view flag = "--roles");
 
 /// Reads the document, lets `overrides` win, and checks what can be checked without other files.
 /// Without `overrides.roles` the roles of the document are to run.

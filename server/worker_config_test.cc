@@ -200,6 +200,117 @@ TEST(WorkerConfig, RT_T006_EachFaultNamesLineAndPath) {
   EXPECT_TRUE(error_of(kHead + "kind: WorkerConfiguration\n").find("line 4") != std::string::npos);
 }
 
+const std::vector<std::string> kWithMessaging{"messaging"};
+const std::string kMessaging = kHead +
+                               "roles:\n"                                   // 4
+                               "  messaging:\n"                             // 5
+                               "    endpoints: {cluster: root, name: x}\n"  // 6
+                               "    lease_clusters: [root]\n";              // 7
+
+TEST(WorkerConfig, RT6_WhatIsPrintedOfMessagingHasEveryKeyAndReadsBack) {
+  const auto config = parse_worker_config(kMessaging, "/etc/w.yaml", kWithMessaging);
+  ASSERT_TRUE(config) << config.error().message();
+  const std::string printed = render_worker_config(*config);
+  EXPECT_NE(printed.find("    messaging:\n"
+                         "      allow_local_connectors: false\n"
+                         "      certificates:\n"
+                         "        cert_propagation_delay: 90s\n"
+                         "        directory: /etc/enmasse-certs\n"
+                         "      checks:\n"
+                         "        counters: 30s\n"
+                         "        links: 600s\n"
+                         "        secrets: 60s\n"
+                         "        sweep: 1800s\n"
+                         "      components:\n"
+                         "        ca_file: \"\"\n"
+                         "        certificate_file: \"\"\n"
+                         "        key_file: \"\"\n"
+                         "        password_file: \"\"\n"
+                         "        user: \"\"\n"
+                         "        window: 100\n"
+                         "      infra_clusters: []\n"
+                         "      reconciles: 256\n"),
+            std::string::npos)
+      << printed;
+  const auto again = parse_worker_config(printed, "/other/w.yaml", kWithMessaging);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(render_worker_config(*again), printed);
+}
+
+TEST(WorkerConfig, RT6_EveryKeyOfMessagingIsTaken) {
+  const auto config = parse_worker_config(
+      kMessaging +
+          "    messaging:\n"
+          "      infra_clusters: ['root:infra']\n"
+          "      allow_local_connectors: true\n"
+          "      certificates: {directory: /certs, cert_propagation_delay: 0s}\n"
+          "      components: {ca_file: ca, certificate_file: /c, key_file: k, user: u, "
+          "password_file: p, window: 7}\n"
+          "      checks: {counters: 1s, sweep: 2s, links: 3s, secrets: 4s}\n"
+          "      reconciles: 9\n",
+      "/etc/w.yaml", kWithMessaging);
+  ASSERT_TRUE(config) << config.error().message();
+  const workers::MessagingConfig& messaging = config->roles.front().messaging;
+  EXPECT_EQ(messaging.infra_clusters, std::vector<std::string>{"root:infra"});
+  EXPECT_TRUE(messaging.allow_local_connectors);
+  EXPECT_EQ(messaging.certificate_directory, "/certs");
+  EXPECT_EQ(messaging.cert_propagation_delay, Duration{});
+  EXPECT_EQ(messaging.ca_file, "/etc/ca");
+  EXPECT_EQ(messaging.certificate_file, "/c");
+  EXPECT_EQ(messaging.key_file, "/etc/k");
+  EXPECT_EQ(messaging.user, "u");
+  EXPECT_EQ(messaging.password_file, "/etc/p");
+  EXPECT_EQ(messaging.window, 7U);
+  EXPECT_EQ(messaging.counters, seconds(1));
+  EXPECT_EQ(messaging.sweep, seconds(2));
+  EXPECT_EQ(messaging.links, seconds(3));
+  EXPECT_EQ(messaging.secrets, seconds(4));
+  EXPECT_EQ(messaging.reconciles, 9U);
+}
+
+TEST(WorkerConfig, RT_T006_EachFaultOfMessagingNamesLineAndPath) {
+  const std::string time = "must be a duration such as 500ms, 15s or 1m, from ";
+  const std::pair<std::string, std::string> rows[] = {
+      {"messaging: true", "8: roles.messaging.messaging: must be a section with keys"},
+      {"messaging: {infraClusters: []}", "8: roles.messaging.messaging.infraClusters: unknown key"},
+      {"messaging: {infra_clusters: root}",
+       "8: roles.messaging.messaging.infra_clusters: must be a list of texts"},
+      {"messaging: {allow_local_connectors: 'yes'}",
+       "8: roles.messaging.messaging.allow_local_connectors: must be true or false"},
+      {"messaging: {certificates: {directory: ''}}",
+       "8: roles.messaging.messaging.certificates.directory: must be text"},
+      {"messaging: {certificates: {cert_propagation_delay: 90}}",
+       "8: roles.messaging.messaging.certificates.cert_propagation_delay: " + time + "0s to 1h"},
+      {"messaging: {components: {ca_file: 1}}",
+       "8: roles.messaging.messaging.components.ca_file: must be a file name"},
+      {"messaging: {components: {window: 0}}",
+       "8: roles.messaging.messaging.components.window: must be a whole number from 1 to 10000"},
+      {"messaging: {components: {window: 1Ki}}",
+       "8: roles.messaging.messaging.components.window: must be a whole number from 1 to 10000"},
+      {"messaging: {checks: {counters: 5ms}}",
+       "8: roles.messaging.messaging.checks.counters: " + time + "10ms to 1h"},
+      {"messaging: {checks: {sweep: never}}",
+       "8: roles.messaging.messaging.checks.sweep: " + time + "10ms to 1h"},
+      {"messaging: {reconciles: 100001}",
+       "8: roles.messaging.messaging.reconciles: must be a whole number from 1 to 100000"},
+      {"messaging: {components: {ca_file: ca, key_file: k}}",
+       "8: roles.messaging.messaging.components: needs both of certificate_file and key_file, or "
+       "none"},
+      {"messaging: {components: {certificate_file: c, key_file: k}}",
+       "8: roles.messaging.messaging.components: certificate_file needs ca_file"},
+      {"messaging: {components: {user: u}}",
+       "8: roles.messaging.messaging.components: needs both of user and password_file, or none"},
+  };
+  for (const auto& [text, error] : rows) {
+    const auto config =
+        parse_worker_config(kMessaging + "    " + text + "\n", "/etc/w.yaml", kWithMessaging);
+    ASSERT_FALSE(config) << text;
+    EXPECT_EQ(config.error().message(), "/etc/w.yaml:" + error) << text;
+  }
+  EXPECT_EQ(error_of(kHead + kRole + "    messaging: {}\n"),
+            "/etc/w.yaml:8: roles.example.messaging: unknown key");
+}
+
 TEST(WorkerConfig, RT1_RT_T001_EmptyUnknownAndRepeatedRolesAreNamed) {
   const std::pair<std::string, std::string> rows[] = {
       {"", "--roles: \"\" has an empty name"},

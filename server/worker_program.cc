@@ -50,7 +50,7 @@ class WorkerProcess {
     std::vector<WorkerPart*> parts;
     for (const WorkerRoleConfig& role : config_.roles) {
       hosts_.push_back(std::make_unique<WorkerHost>(loop_, role, config_.data_dir,
-                                                    make_worker_role(role.name), *access_));
+                                                    make_worker_role(role), *access_));
       parts.push_back(hosts_.back().get());
       limit_ += role.memory_limit;
     }

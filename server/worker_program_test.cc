@@ -158,7 +158,9 @@ TEST_F(WorkerProgramTest, RT6_AFaultOfTheConfigurationEndsWithTwo) {
 
 TEST(WorkerRoles, EachIsMadeUnderItsName) {
   for (const std::string& name : worker_roles()) {
-    const workers::Role role = make_worker_role(name);
+    WorkerRoleConfig config;
+    config.name = name;
+    const workers::Role role = make_worker_role(config);
     EXPECT_EQ(role.name, name);
     EXPECT_TRUE(role.start);
   }

@@ -16,6 +16,8 @@
 #include "server/files.h"
 #include "server/layout.h"
 #include "server/up_program.h"
+#include "server/worker_config.h"
+#include "server/worker_program.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -26,7 +28,7 @@ constexpr std::uint32_t kMostShards = 64, kMostShardLoops = 64;
 struct Options {
   std::string dir = ".kintsugi";
   std::string store = "lmdb";
-  std::string join_bind;
+  std::string join_bind, workers;
   RevocationOptions revocations;
   LimitOptions limits{.seats = 0, .limits = {}, .quotas = {}, .of_proxy = true};
   server::UpOptions up;
@@ -43,6 +45,10 @@ FlagTable flag_table(Options& options) {
          into(options.up.shard_loops)},
         {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
          "region labels, given to the shards in turn", into(options.up.regions)},
+        {"workers", "ROLE,…", "",
+         "roles whose workers run beside the shards, each with its kinds for all workspaces in "
+         "root:<role>",
+         into(options.workers)},
         {"store", "lmdb", "lmdb", "store of shards and proxy", into(options.store)}}},
       {"Addresses",
        {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
@@ -141,6 +147,14 @@ Expected<server::UpOptions> understood(Options typed) {
   }
   if (auto joins = take_join_bind(typed.join_bind, options); !joins) {
     return fail(std::move(joins.error()));
+  }
+  if (!typed.workers.empty()) {
+    auto roles =
+        server::parse_worker_roles(typed.workers, server::known_worker_roles(), "--workers");
+    if (!roles) {
+      return fail(std::move(roles.error()));
+    }
+    options.workers = std::move(*roles);
   }
   auto revocations = understood_revocations(typed.revocations);
   if (!revocations) {

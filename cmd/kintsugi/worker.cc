@@ -32,6 +32,14 @@ std::function<Expected<void>(std::string_view)> into_optional(std::optional<std:
   };
 }
 
+std::string roles_text() {
+  std::string out;
+  for (const std::string& role : server::known_worker_roles()) {
+    out.append(out.empty() ? "" : ", ").append(role);
+  }
+  return out;
+}
+
 FlagTable flag_table(Options& options) {
   server::WorkerOverrides& said = options.overrides;
   return {
@@ -44,7 +52,8 @@ FlagTable flag_table(Options& options) {
          into(options.print_effective)},
         {"v", "N", "0", "from 4 on, details are logged", into(options.verbosity)}}},
       {"What wins over the file",
-       {{"roles", "NAME,…", "", "which roles run; without it those that the file has",
+       {{"roles", "NAME,…", "",
+         "which roles run; without it those that the file has. Known: " + roles_text(),
          into_optional(said.roles)},
         {"isolation", "process|thread", "",
          "process: several roles have a process each, started again when it ends; thread: all in "

@@ -292,8 +292,12 @@ Expected<net::KeyPair> Pki::issuer(const std::string& ca) const {
 }
 
 Expected<void> Pki::ensure_shard_client(const std::string& name) const {
-  return ensure_issued(*this, "client-ca", name + "-client",
-                       client_request(name, {std::string(auth::kGroupOwnShard)}));
+  return ensure_client(name + "-client", name, std::string(auth::kGroupOwnShard));
+}
+
+Expected<void> Pki::ensure_client(const std::string& name, const std::string& user,
+                                  const std::string& group) const {
+  return ensure_issued(*this, "client-ca", name, client_request(user, {group}));
 }
 
 }  // namespace kintsugi::server

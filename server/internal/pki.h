@@ -43,6 +43,9 @@ class Pki {
                                              const std::vector<std::string>& hosts) const;
   /// `<name>-client.crt`, `.key`: the shard itself, at other shards, signed by the client CA.
   [[nodiscard]] Expected<void> ensure_shard_client(const std::string& name) const;
+  /// `<name>.crt`, `<name>.key` of a user in a group, signed by the client CA.
+  [[nodiscard]] Expected<void> ensure_client(const std::string& name, const std::string& user,
+                                             const std::string& group) const;
   /// Who issues for one of authorities() now. @error kIo, kConfig: its key is not here.
   [[nodiscard]] Expected<net::KeyPair> issuer(const std::string& ca) const;
 

@@ -69,6 +69,14 @@ Expected<void> Supervisor::launch(Child& child) {
   return write_file(child.process.pid_file, std::to_string(pid) + "\n");
 }
 
+void Supervisor::signal(const std::string& name, int number) const {
+  for (const auto& child : children_) {
+    if (child->process.name == name && child->pid > 0) {
+      ::kill(child->pid, number);
+    }
+  }
+}
+
 void Supervisor::reap() {
   while (true) {
     int status = 0;

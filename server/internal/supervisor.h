@@ -33,6 +33,8 @@ class Supervisor {
 
   /// @error kIo when the log cannot be opened or fork fails.
   [[nodiscard]] Expected<void> start(Process process);
+  /// Sends it where it runs; one that ends of it is started again, as any.
+  void signal(const std::string& name, int number) const;
   /// Collects ended children.
   void reap();
   /// SIGTERM to all, in reverse order of start, each after the one before it has ended or

@@ -86,6 +86,22 @@ class SupervisorTest : public ::testing::Test {
   Supervisor supervisor_;
 };
 
+TEST_F(SupervisorTest, WhenAProcessIsSignalled_ItAloneGetsItAndIsStartedAgainWhenItEnds) {
+  for (const char* name : {"one", "two"}) {
+    start(name, "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done");
+  }
+  ASSERT_TRUE(run_until(
+      [this] { return !text_of(log_of("one")).empty() && !text_of(log_of("two")).empty(); }));
+  const pid_t one = pid_of("one"), two = pid_of("two");
+  supervisor_.signal("one", SIGTERM);
+  supervisor_.signal("three", SIGTERM);
+  ASSERT_TRUE(run_until([this] { return !ended_.empty() && supervisor_.running() == 2; }));
+  EXPECT_EQ(ended_.size(), 1U);
+  EXPECT_EQ(ended_.front().first, "one");
+  EXPECT_NE(pid_of("one"), one);
+  EXPECT_EQ(pid_of("two"), two);
+}
+
 TEST_F(SupervisorTest, WhenAProcessEnds_ItIsToldAndStartedAgain) {
   start("a", "echo up $$; exec sleep 100");
   const auto ups = [&] {

@@ -8,6 +8,7 @@
 #include "base/metric_families.h"
 #include "base/process_metrics.h"
 #include "server/internal/worker_report.h"
+#include "server/internal/worker_roles.h"
 
 namespace kintsugi::server {
 namespace {
@@ -52,6 +53,7 @@ class WorkerMetrics final : public MetricSource {
     fill_clients(out);
     fill_reflectors(out);
     fill_role(out);
+    fill_own(out);
   }
 
  private:
@@ -196,6 +198,22 @@ class WorkerMetrics final : public MetricSource {
     gauge("worker_memory_pressure", "memory is at 80 % of its limit", pressure_ ? 1 : 0);
   }
 
+  /// What the role has besides.
+  void fill_own(MetricFamilies& out) const {
+    for (std::size_t i = 0; i < report_.families.size(); ++i) {
+      const workers::RoleFamily& of = report_.families[i];
+      out.family({std::string(of.name),
+                  std::string(of.help),
+                  of.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge,
+                  {of.labels.begin(), of.labels.end()}});
+      for (const auto& [key, value] : report_.series) {
+        if (key.first == i) {
+          out.series(key.second, value);
+        }
+      }
+    }
+  }
+
   const WorkerReport& report_;
   const bool pressure_;
 };
@@ -219,7 +237,14 @@ class RestartMetrics final : public MetricSource {
 }  // namespace
 
 std::vector<MetricAbout> worker_metrics_about() {
-  const WorkerReport nothing;
+  WorkerReport nothing;
+  for (const std::string& name : worker_roles()) {
+    WorkerRoleConfig role;
+    role.name = name;
+    for (const workers::RoleFamily& family : make_worker_role(role).families) {
+      nothing.families.push_back(family);
+    }
+  }
   const std::vector<std::pair<std::string, std::uint64_t>> none;
   MetricFamilies families;
   ProcessMetrics("worker", {}).fill(families);

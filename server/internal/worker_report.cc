@@ -61,6 +61,10 @@ void ClientReport::add(const workers::ApiCounts& counts) {
 void WorkerReport::add(const workers::Worker& worker, TimePoint now) {
   role = worker.role();
   refused += worker.refused().size();
+  families = worker.families();
+  for (const auto& [key, value] : worker.series()) {
+    series[key] += value;
+  }
   for (const workers::Unit* unit : worker.units()) {
     ++units;
     unit->each_controller([&](const workers::Controller& controller) {

@@ -48,7 +48,9 @@ struct WorkerReport {
   std::map<std::string, ClientReport> clients;          ///< by host and port
   std::map<std::string, ReflectorReport> reflectors;    ///< by resource
   std::uint64_t partitions = 0, generation = 0;
-  bool coordinates = false;  ///< the ring of at least one unit
+  bool coordinates = false;                   ///< the ring of at least one unit
+  std::vector<workers::RoleFamily> families;  ///< of the role's own
+  workers::RoleSeries series;
   std::uint64_t journal_bytes = 0, journal_commits = 0, journal_rebuilds = 0;
   /// Of one worker of the role. On its loop.
   void add(const workers::Worker& worker, TimePoint now);

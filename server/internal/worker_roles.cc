@@ -4,17 +4,20 @@
 #include <iterator>
 
 #include "workers/example/example.h"
+#include "workers/messaging/messaging.h"
 
 namespace kintsugi::server {
 namespace {
 
 struct Entry {
   std::string_view name;
-  workers::Role (*make)();
+  workers::Role (*make)(const WorkerRoleConfig&);
 };
 
 constexpr Entry kRoles[] = {
-    {"example", workers::example_role},
+    {"example", [](const WorkerRoleConfig&) { return workers::example_role(); }},
+    {"messaging",
+     [](const WorkerRoleConfig& role) { return workers::messaging_role(role.messaging); }},
 };
 
 }  // namespace
@@ -27,10 +30,10 @@ std::vector<std::string> worker_roles() {
   return out;
 }
 
-workers::Role make_worker_role(std::string_view name) {
+workers::Role make_worker_role(const WorkerRoleConfig& role) {
   return std::find_if(std::begin(kRoles), std::end(kRoles),
-                      [&](const Entry& entry) { return entry.name == name; })
-      ->make();
+                      [&](const Entry& entry) { return entry.name == role.name; })
+      ->make(role);
 }
 
 }  // namespace kintsugi::server

@@ -257,6 +257,16 @@ std::vector<const Unit*> Worker::units() const {
   return out;
 }
 
+RoleSeries Worker::series() const {
+  RoleSeries out;
+  for (const auto& [name, place] : places_) {
+    if (place->work != nullptr) {
+      place->work->count(out);
+    }
+  }
+  return out;
+}
+
 std::string Worker::not_ready() const {
   if (slice_ != nullptr) {
     if (std::string why = slice_->not_ready(); !why.empty()) {

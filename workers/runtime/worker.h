@@ -14,6 +14,7 @@
 #include "net/loop.h"
 #include "net/upstream.h"
 #include "workers/runtime/endpoints/endpoint_set.h"
+#include "workers/runtime/role_metrics.h"
 #include "workers/runtime/unit/unit.h"
 
 namespace kintsugi::workers {
@@ -24,12 +25,15 @@ class RoleWork {
   virtual ~RoleWork() = default;
   /// The role's own check for /readyz; "": it works.
   [[nodiscard]] virtual std::string not_ready() const { return {}; }
+  /// Adds what it counts to the series of Role::families.
+  virtual void count(RoleSeries&) const {}
 };
 
 /// A set of controllers by its name ("messaging"): how they begin at an endpoint.
 struct Role {
   std::string name;
   std::function<std::unique_ptr<RoleWork>(Unit&)> start;
+  std::vector<RoleFamily> families{};  ///< of metrics
 };
 
 struct WorkerParams {
@@ -72,6 +76,9 @@ class Worker {
   [[nodiscard]] const std::string& role() const noexcept { return role_.name; }
   /// Those that are there, also those that run out.
   [[nodiscard]] std::vector<const Unit*> units() const;
+  [[nodiscard]] const std::vector<RoleFamily>& families() const noexcept { return role_.families; }
+  /// What all units count.
+  [[nodiscard]] RoleSeries series() const;
   /// Endpoints that no credential is sent to, with the reason (RT-15).
   [[nodiscard]] const std::vector<RefusedEndpoint>& refused() const noexcept {
     return endpoints_.refused();

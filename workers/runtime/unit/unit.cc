@@ -277,6 +277,13 @@ void Unit::on_stopped(PartitionId partition) {
   for (const auto& one : controllers_) {
     one->controller->cut([&](const QueueKey& key) { return one->partition(key) == partition; });
   }
+  if (partitions_go_) {
+    partitions_go_();
+  }
+}
+
+bool Unit::may_act(std::string_view ring_key) const noexcept {
+  return ring_ != nullptr && ring_->may_start(partition_of(ring_key));
 }
 
 void Unit::weigh() {

@@ -94,7 +94,11 @@ class Unit {
   /// as the unit's work
   template <class T>
   void drive(Controller& controller, const CacheUse<T>& cache) {
-    ObjectCache<T>* const objects = &*cache;
+    drive(controller, *cache);
+  }
+  template <class T>
+  void drive(Controller& controller, ObjectCache<T>& cache) {
+    ObjectCache<T>* const objects = &cache;
     add_source({&controlled(controller), [objects](const Visit& visit) {
                   (void)objects->each([&](const shards::ObjectKey& key, const T&) {
                     visit({key.cluster, key.ns, key.name});
@@ -103,6 +107,12 @@ class Unit {
     objects->add_handler(
         [this, &controller](const CacheChange& change) { on_change(controller, change); });
   }
+
+  /// `changed` is called when partitions are not ours any more: what a role does for their keys
+  /// besides reconciles ends within that call.
+  void when_partitions_go(std::function<void()> changed) { partitions_go_ = std::move(changed); }
+  /// Whether something may be begun for a ring key now.
+  [[nodiscard]] bool may_act(std::string_view ring_key) const noexcept;
 
   /// Of the key of a reconcile that runs.
   [[nodiscard]] Step step(const Controller& controller, const QueueKey& key) const;
@@ -177,7 +187,7 @@ class Unit {
   net::Timer drain_timer_, weigh_timer_, patience_;
   std::size_t busy_ = 0;  // controllers that have not run out
   bool stopping_ = false;
-  std::function<void()> done_;
+  std::function<void()> done_, partitions_go_;
   Alive alive_;
 };
 

@@ -1,0 +1,79 @@
+#include "workers/messaging/control/counts.h"
+
+#include "workers/messaging/control/internal/teller.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+enum Family : std::size_t {
+  kSpaces,
+  kAddresses,
+  kEntities,
+  kPending,
+  kRequests,
+  kRepairs,
+  kWrites
+};
+
+std::string_view kind_text(ComponentKind kind) {
+  return kind == ComponentKind::kRouter ? "router" : "broker";
+}
+
+void count_component(const InfraComponent& one, RoleSeries& out) {
+  const std::string kind(kind_text(one.kind));
+  const ComponentPipeline& pipeline = *one.pipeline;
+  out[{kEntities, {kind}}] += static_cast<double>(pipeline.entities());
+  out[{kPending, {kind}}] += static_cast<double>(pipeline.pending());
+  const ComponentPipeline::Counts& counts = pipeline.counts();
+  for (const auto& [key, count] : counts.requests) {
+    out[{kRequests, {kind, key.first, std::to_string(key.second)}}] += static_cast<double>(count);
+  }
+  for (const auto& [type, count] : counts.repairs) {
+    out[{kRepairs, {one.where.host, std::string(entity_type_text(type))}}] +=
+        static_cast<double>(count);
+  }
+  if (one.kind == ComponentKind::kBroker) {
+    out[{kWrites, {}}] += static_cast<double>(counts.settings_writes);
+  }
+}
+
+}  // namespace
+
+std::vector<RoleFamily> messaging_families() {
+  return {
+      {"messaging_spaces", "spaces of infras of this process", false, {"state"}},
+      {"messaging_addresses", "their addresses", false, {"type", "state"}},
+      {"messaging_entities",
+       "entities that components hold or are to hold",
+       false,
+       {"component_kind"}},
+      {"messaging_pending_entities", "of these, not as wanted", false, {"component_kind"}},
+      {"messaging_mgmt_requests_total",
+       "management requests; code 0: there was no answer",
+       true,
+       {"component_kind", "op", "code"}},
+      {"messaging_drift_repairs_total",
+       "entities that were found other than applied",
+       true,
+       {"component", "type"}},
+      {"messaging_settings_writes_total", "writes of address settings", true, {}},
+  };
+}
+
+void count_messaging(const Site& site, RoleSeries& out) {
+  site.each_infra([&out](const OwnedInfra& infra) {
+    for (const auto& [text, space] : infra.spaces) {
+      out[{kSpaces, {space.made ? "Active" : "Configuring"}}] += 1;
+    }
+    for (const auto& [key, count] : infra.phases) {
+      out[{kAddresses, {std::string(address_type_text(key.first)), key.second}}] +=
+          static_cast<double>(count);
+    }
+    for (const auto& one : infra.work->components()) {
+      count_component(*one, out);
+    }
+  });
+}
+
+}  // namespace kintsugi::workers

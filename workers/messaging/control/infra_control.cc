@@ -1,0 +1,345 @@
+#include "workers/messaging/control/infra_control.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "workers/messaging/control/connector_control.h"
+#include "workers/messaging/control/endpoint_control.h"
+#include "workers/messaging/control/internal/address_facts.h"
+#include "workers/messaging/control/internal/end_place.h"
+#include "workers/messaging/control/internal/space_facts.h"
+#include "workers/messaging/model/infra_status.h"
+#include "workers/messaging/model/names.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+constexpr Duration kNotSynced = milliseconds(200);
+/// Facts of components come often; the status tells those of so long at once.
+constexpr Duration kFactsFor = milliseconds(250);
+
+const CachedInfra* find_infra(const Site& site, const Key& key) {
+  return Directory::find(*site.directory().infras, key.view());
+}
+
+ObjectRefKey ref_of(const Key& key) { return {MessagingKind::kInfra, key}; }
+
+/// A connector to each broker, the same on each router.
+std::vector<DesiredEntity> connectors(const OwnedInfra& infra) {
+  std::vector<DesiredEntity> out;
+  for (const ComponentEndpoint& broker : infra.object.brokers.endpoints) {
+    out.push_back(broker_connector_entity(
+        broker_link(infra.work->owner(), infra.object, broker.host), broker, infra.object));
+  }
+  return out;
+}
+
+/// As a process before this one made them.
+void assume_connectors(OwnedInfra& infra, const ObjectRefKey& object) {
+  const std::vector<DesiredEntity> made = connectors(infra);
+  for (const auto& one : infra.work->components()) {
+    if (one->kind == ComponentKind::kRouter) {
+      infra.work->assume(object, *one, made);
+    }
+  }
+}
+
+/// What the status says of components; the texts that it refers to.
+struct Components {
+  std::vector<RouterView> routers;
+  std::vector<InfraBrokerView> brokers;
+  std::vector<BrokenConnector> broken;
+  std::int64_t up = 0;
+  std::deque<std::string> texts;
+
+  std::string_view keep(std::string text) { return texts.emplace_back(std::move(text)); }
+};
+
+void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Components& out) {
+  const ComponentPipeline& pipeline = *one.pipeline;
+  RouterView view;
+  view.host = one.where.host;
+  view.group = one.where.group;
+  view.connected = pipeline.is_connected();
+  view.synchronized = pipeline.synchronized();
+  view.configured = one.configured;
+  view.entities = static_cast<std::int64_t>(pipeline.entities());
+  view.pending = static_cast<std::int64_t>(pipeline.pending());
+  if (pipeline.trouble()) {
+    view.trouble = pipeline.trouble()->reason;
+    view.error = pipeline.trouble()->message;
+  }
+  out.routers.push_back(view);
+  if (!view.connected) {
+    return;
+  }
+  for (const ComponentEndpoint& broker : infra.object.brokers.endpoints) {
+    const BrokerLink link = broker_link(infra.work->owner(), infra.object, broker.host);
+    const LinkStatus status = pipeline.connector(link.connector);
+    if (status.state == LinkState::kActive) {
+      ++out.up;
+    } else if (status.state == LinkState::kInactive) {
+      out.broken.push_back({one.where.host, out.keep(broker.host), out.keep(status.message)});
+    }
+  }
+}
+
+void look_at_broker(const OwnedInfra& infra, const InfraComponent& one, Components& out) {
+  const ComponentPipeline& pipeline = *one.pipeline;
+  const AddressScheduler::BrokerUse use = infra.scheduler.use(one.where.host);
+  InfraBrokerView view;
+  view.host = one.where.host;
+  view.connected = pipeline.is_connected();
+  view.synchronized = pipeline.synchronized();
+  view.queues = use.queues;
+  view.memory = use.memory;
+  view.classes = static_cast<std::int64_t>(pipeline.classes());
+  if (pipeline.trouble()) {
+    view.trouble = pipeline.trouble()->reason;
+    view.error = pipeline.trouble()->message;
+  }
+  out.brokers.push_back(view);
+}
+
+}  // namespace
+
+net::Task<Outcome> InfraControl::reconcile(Key key) {
+  if (!site_.directory().synced()) {
+    co_return Outcome::requeue_after(kNotSynced);
+  }
+  const CachedInfra* const cached = find_infra(site_, key);
+  if (cached == nullptr) {
+    co_return Outcome::done();
+  }
+  const bool deleting = cached->meta.deleting;
+  net::Task<Outcome> work = deleting ? take_away(key) : make(key);
+  const Outcome outcome = co_await work;
+  co_return outcome;
+}
+
+net::Task<Outcome> InfraControl::make(Key key) {
+  net::Task<Outcome> finalizing = site_.add_finalizer(ref_of(key));
+  const Outcome finalized = co_await finalizing;
+  if (finalized.kind != Outcome::Kind::kDone) {
+    co_return finalized;
+  }
+  if (find_infra(site_, key) == nullptr) {
+    co_return Outcome::done();
+  }
+  krm::Json status = apply(key);
+  net::Task<Outcome> saying = site_.write_status(ref_of(key), std::move(status), false);
+  const Outcome outcome = co_await saying;
+  co_return outcome;
+}
+
+OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
+  InfraWork::Callbacks calls;
+  calls.render = [this](const ObjectRefKey& of, const InfraComponent& at) {
+    switch (of.kind) {
+      case MessagingKind::kInfra: {
+        OwnedInfra* const infra = site_.infra(of.key);
+        return infra == nullptr || at.kind == ComponentKind::kBroker ? std::vector<DesiredEntity>()
+                                                                     : connectors(*infra);
+      }
+      case MessagingKind::kAddress:
+      case MessagingKind::kMessagingAddress:
+        return render_address(site_, of, at);
+      case MessagingKind::kConnector:
+        return render_connector(site_, of, at);
+      case MessagingKind::kEndpoint:
+        return render_endpoint(site_, of, at);
+      default:
+        return render_space(site_, of, at);
+    }
+  };
+  calls.changed = [this](const ObjectRefKey& of) { site_.look_at(of); };
+  calls.repaired = [this, key](const ObjectRefKey* of, const InfraComponent& at,
+                               const DriftRepair& repair) {
+    site_.tell(of == nullptr ? ref_of(key) : *of, tale_of(repair, at.kind, at.where.host));
+  };
+  calls.busy = [this, key] {
+    const OwnedInfra* const infra = site_.infra(key);
+    return infra != nullptr && site_.is_busy(*infra);
+  };
+  calls.facts = [this, key] { site_.look_at_later(MessagingKind::kInfra, key.view(), kFactsFor); };
+  calls.ours = [this, key](std::string_view name) {
+    const OwnedInfra* const infra = site_.infra(key);
+    return infra != nullptr && infra->is_ours(name);
+  };
+  calls.may_act = [this, text = infra_text(key)] { return site_.unit().may_act(text); };
+  OwnedInfra& infra = site_.own(key, object, std::move(calls));
+  infra.scheduler.set_scale(object.brokers.min, object.most_brokers());
+  site_.directory().each_space([&](MessagingKind kind, const QueueKey& space) {
+    const ObjectRefKey ref{
+        kind, {std::string(space.cluster), std::string(space.ns), std::string(space.name)}};
+    const auto* const cached = Directory::find(site_.directory().spaces_of(kind), space);
+    if (cached != nullptr && cached->bound && infra_text(*cached->bound) == infra_text(key)) {
+      SpaceFacts facts = space_facts(site_, ref, *cached);
+      admit_space(site_, facts);
+      (void)enter_infra(site_, facts);
+    }
+    site_.look_at(kind, space, Priority::kRetry);
+  });
+  enter_ends(site_, infra);
+  return infra;
+}
+
+krm::Json InfraControl::apply(const Key& key) {
+  const CachedInfra& cached = *find_infra(site_, key);
+  const MessagingInfra& object = cached.parsed.object;
+  OwnedInfra* infra = site_.infra(key);
+  if (infra == nullptr) {
+    infra = &begin(key, object);
+  }
+  if (cached.parsed.valid && site_.trouble().empty()) {
+    infra->object = object;
+    infra->ports.set_range(object.routers.first_port, object.routers.last_port);
+    infra->work->set_components(object.routers.endpoints, object.brokers.endpoints);
+  }
+  tell_of_connections(*infra);
+  const MessagingInfra& used = infra->object;
+  Components components;
+  std::int64_t told = 0;
+  for (const auto& one : infra->work->components()) {
+    if (one->kind == ComponentKind::kRouter) {
+      look_at_router(*infra, *one, components);
+      continue;
+    }
+    look_at_broker(*infra, *one, components);
+    if (one->pipeline->classes() > kManySettingsClasses) {
+      site_.tell(ref_of(key), tale_of_classes(one->where.host));
+    }
+    const std::int64_t size = one->pipeline->broker().global_max_size;
+    told = size > 0 && (told == 0 || size < told) ? size : told;
+  }
+  const std::optional<std::int64_t> memory = broker_memory(used, told);
+  infra->scheduler.set_scale(used.brokers.min, used.most_brokers());
+  std::int64_t index = 0;
+  std::vector<std::string> hosts;
+  for (const ComponentEndpoint& broker : used.brokers.endpoints) {
+    const InfraComponent* const one = infra->work->find(ComponentKind::kBroker, broker.host);
+    hosts.push_back(broker.host);
+    infra->scheduler.set_broker({broker.host, index++, memory.value_or(0),
+                                 one != nullptr && one->pipeline->is_connected(), false});
+  }
+  for (const std::string& host : std::exchange(infra->brokers, hosts)) {
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) {
+      infra->scheduler.broker_gone(host);
+    }
+  }
+  site_.look_at(*infra->work, infra->scheduler.decide());
+  const InfraCapacity capacity = infra_capacity(used, memory);
+  infra->admission.set_capacity(capacity);
+  site_.look_at(*infra->work, infra->admission.take_changed());
+  infra->work->want_at_routers(ref_of(key), connectors(*infra), true);
+  if (!infra->work->is_complete() && infra->is_complete()) {  // looks at all
+    infra->work->set_complete();
+  }
+
+  InfraStatusInput input;
+  input.infra = &used;
+  input.conditions = &cached.parsed.conditions;
+  input.routers_wanted = used.declared_routers(used.routers.min);
+  input.brokers_wanted = used.brokers.endpoints.empty()
+                             ? infra->scheduler.brokers_wanted()
+                             : static_cast<std::int64_t>(used.brokers.endpoints.size());
+  input.routers = components.routers;
+  input.brokers = components.brokers;
+  input.broken = components.broken;
+  input.connectors_up = components.up;
+  input.capacity = capacity;
+  input.requested = infra->admission.requested();
+  return infra_status(input, cached.status_json(), site_.now());
+}
+
+void InfraControl::tell_of_connections(OwnedInfra& infra) {
+  std::map<const InfraComponent*, bool> now;
+  std::vector<const InfraComponent*> changed;
+  std::int64_t routers_before = 0, routers_now = 0;
+  bool routers_changed = false;
+  for (const auto& one : infra.work->components()) {
+    const bool is = now[one.get()] = one->pipeline->is_connected();
+    const auto before = infra.connected.find(one.get());
+    const bool was = before == infra.connected.end() ? is : before->second;
+    if (one->kind == ComponentKind::kRouter) {
+      routers_before += was ? 1 : 0;
+      routers_now += is ? 1 : 0;
+      routers_changed = routers_changed || was != is;
+    } else if (was != is) {
+      changed.push_back(one.get());
+    }
+  }
+  infra.connected = std::move(now);
+  const std::int64_t needed =
+      routers_needed(infra.object, infra.work->count(ComponentKind::kRouter));
+  const bool everyone = routers_changed && std::min(routers_before, routers_now) < needed;
+  if (changed.empty() && !everyone) {
+    return;
+  }
+  infra.work->each_object([&](const ObjectRefKey& object) {
+    if (everyone || std::any_of(changed.begin(), changed.end(), [&](const InfraComponent* one) {
+          return infra.work->progress(object, *one).wanted > 0;
+        })) {
+      site_.look_at(object.kind, object.key.view(), Priority::kRetry);
+    }
+  });
+}
+
+net::Task<Outcome> InfraControl::take_away(Key key) {
+  bool gone = true;
+  krm::Json status;
+  {
+    const CachedInfra& cached = *find_infra(site_, key);
+    if (!cached.meta.has_finalizer(kMessagingFinalizer)) {
+      co_return Outcome::done();
+    }
+    std::string first;
+    std::size_t spaces = 0;
+    site_.directory().each_space([&](MessagingKind kind, const QueueKey& of) {
+      const auto* const space = Directory::find(site_.directory().spaces_of(kind), of);
+      if (space != nullptr && space->bound && infra_text(*space->bound) == infra_text(key)) {
+        const std::string name = std::string(of.ns) + "/" + std::string(of.name);
+        first = first.empty() || name < first ? name : first;
+        ++spaces;
+      }
+    });
+    const MessagingInfra& object = cached.parsed.object;
+    OwnedInfra* infra = site_.infra(key);
+    const bool begun = infra != nullptr;
+    infra = begun ? infra : &begin(key, object);
+    if (cached.parsed.valid && site_.trouble().empty()) {
+      infra->object = object;
+      infra->work->set_components(object.routers.endpoints, object.brokers.endpoints);
+    }
+    std::string waits;
+    if (spaces > 0) {
+      if (!begun) {
+        infra->work->want_at_routers(ref_of(key), connectors(*infra), true);
+      }
+      waits = waits_for("address space", first, spaces);
+      gone = false;
+    } else {
+      if (!begun) {
+        assume_connectors(*infra, ref_of(key));
+      }
+      infra->work->want_nothing(ref_of(key), ComponentKind::kRouter);
+      gone = infra->work->settled(ref_of(key), ComponentKind::kRouter);
+    }
+    InfraStatusInput input;
+    input.infra = &cached.parsed.object;
+    input.conditions = &cached.parsed.conditions;
+    input.deleting = true;
+    input.waits = waits;
+    status = infra_status(input, cached.status_json(), site_.now());
+  }
+  net::Task<Outcome> ending = gone ? site_.remove_finalizer(ref_of(key))
+                                   : site_.write_status(ref_of(key), std::move(status), false);
+  const Outcome outcome = co_await ending;
+  co_return outcome;
+}
+
+void InfraControl::forget(const Key& key) { site_.disown(key); }
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "workers/messaging/control/site.h"
+
+namespace kintsugi::workers {
+
+/// MessagingInfras: connections to their components, connectors from routers to brokers, room;
+/// their status. Source: docs/spec/messaging.md. Threads: the unit's loop's.
+class InfraControl {
+ public:
+  explicit InfraControl(Site& site) : site_(site) {}
+
+  [[nodiscard]] net::Task<Outcome> reconcile(Key key);
+  /// The object is gone.
+  void forget(const Key& key);
+
+ private:
+  [[nodiscard]] net::Task<Outcome> make(Key key);
+  [[nodiscard]] net::Task<Outcome> take_away(Key key);
+  /// Begins with it: its spaces and their addresses are known afterwards.
+  OwnedInfra& begin(const Key& key, const MessagingInfra& object);
+  [[nodiscard]] krm::Json apply(const Key& key);
+  /// Whoever has something on a broker whose connection came or went has a turn; all have one when
+  /// there are, or were, fewer routers than it takes.
+  void tell_of_connections(OwnedInfra& infra);
+
+  Site& site_;
+};
+
+}  // namespace kintsugi::workers

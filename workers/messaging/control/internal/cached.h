@@ -1,0 +1,90 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "krm/json.h"
+#include "workers/messaging/model/objects.h"
+#include "workers/runtime/control/controller.h"
+#include "workers/runtime/reflector/object_cache.h"
+
+namespace kintsugi::workers {
+
+// What is kept of each object: as it was read, and what is needed to write it. Threads: any.
+
+/// Of the metadata, beside the identity.
+struct CachedMeta {
+  std::string resource_version;
+  std::string finalizers;  ///< in their order, with commas between
+  bool deleting = false;
+  [[nodiscard]] bool has_finalizer(std::string_view finalizer) const noexcept;
+  /// An object with as much of its metadata as patches of finalizers look at.
+  [[nodiscard]] krm::Json object(const ObjectIdentity& id) const;
+};
+
+template <class T>
+struct Cached {
+  Parsed<T> parsed;
+  CachedMeta meta;
+  std::string status;  ///< as JSON text, "" for none: smaller than the value
+  [[nodiscard]] const ObjectIdentity& id() const noexcept { return parsed.object.id; }
+  /// An object without one is given an empty one.
+  [[nodiscard]] krm::Json status_json() const;
+};
+
+using CachedInfra = Cached<MessagingInfra>;
+using CachedPlan = Cached<MessagingPlan>;
+using CachedAddressPlan = Cached<AddressPlan>;
+/// Space, and the infra that its status says it is bound to.
+struct CachedSpace : Cached<MessagingSpace> {
+  std::optional<Key> bound;
+};
+using CachedAddress = Cached<MessagingAddress>;
+using CachedEndpoint = Cached<MessagingEndpoint>;
+using CachedConnector = Cached<MessagingConnector>;
+
+/// A namespace: its labels for selectors, and the tenant that its annotations ask for.
+struct CachedNamespace {
+  krm::Json labels;
+  std::optional<MessagingSpace> tenant;
+  bool unknown_value = false;
+  bool deleting = false;
+  std::string uid;
+};
+
+/// `status.infra` {cluster, namespace, name}; nullopt: not bound.
+[[nodiscard]] std::optional<Key> bound_infra(const krm::Json& status);
+
+[[nodiscard]] CachedMeta cached_meta(const krm::Json& object);
+[[nodiscard]] krm::Json parsed_status(std::string_view text);
+
+/// @param parse  parse_infra, …
+template <class C, class Parse>
+[[nodiscard]] Projection<C> cached_projection(Parse parse) {
+  Projection<C> out;
+  out.make = [parse](const shards::ObjectKey& key, const krm::Json& object) {
+    C cached;
+    cached.parsed = parse(object);
+    cached.meta = cached_meta(object);
+    ObjectIdentity& id = cached.parsed.object.id;
+    id.cluster = key.cluster;  // of the path: an object cannot say that it stands elsewhere
+    id.ns = key.ns;
+    id.name = key.name;
+    if (const krm::Json* status = object.find("status")) {
+      cached.status = status->dump();
+      if constexpr (requires { cached.bound; }) {
+        cached.bound = bound_infra(*status);
+      }
+    }
+    return cached;
+  };
+  return out;
+}
+
+template <class T>
+krm::Json Cached<T>::status_json() const {
+  return parsed_status(status);
+}
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,192 @@
+#include "workers/messaging/control/internal/directory.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+// Positions in the indexes of addresses.
+constexpr std::size_t kBySpace = 0, kByPlan = 1;
+// Of endpoints and connectors.
+constexpr std::size_t kByNamespace = 0;
+
+/// What all addresses of a space have in common: an AddressSpace by its name, a tenant without.
+std::string space_text(std::string_view cluster, std::string_view ns, std::string_view space) {
+  return std::string(cluster).append("|").append(ns).append("|").append(space);
+}
+
+Projection<CachedAddress> address_projection() {
+  Projection<CachedAddress> out = cached_projection<CachedAddress>(parse_address);
+  using Key = shards::ObjectKey;
+  out.indexes.push_back(
+      {"space", [](const Key& key, const CachedAddress& address, IndexValues& values) {
+         values.add(space_text(key.cluster, key.ns, address.parsed.object.space));
+       }});
+  out.indexes.push_back({"plan", [](const Key&, const CachedAddress& address, IndexValues& values) {
+                           values.add(address.parsed.object.plan);
+                         }});
+  return out;
+}
+
+template <class C>
+Projection<C> by_namespace(Projection<C> out) {
+  out.indexes.push_back(
+      {"namespace", [](const shards::ObjectKey& key, const C&, IndexValues& values) {
+         values.add(space_text(key.cluster, key.ns, ""));
+       }});
+  return out;
+}
+
+Projection<CachedNamespace> namespace_projection() {
+  Projection<CachedNamespace> out;
+  out.make = [](const shards::ObjectKey& key, const krm::Json& object) {
+    CachedNamespace cached;
+    cached.uid = object.text({"metadata", "uid"});
+    cached.deleting = object.at({"metadata", "deletionTimestamp"}) != nullptr;
+    if (const krm::Json* labels = object.at({"metadata", "labels"})) {
+      cached.labels = *labels;
+    }
+    cached.tenant = tenant_of_namespace(object, &cached.unknown_value);
+    if (cached.tenant) {
+      cached.tenant->id.cluster = key.cluster;
+    }
+    return cached;
+  };
+  return out;
+}
+
+Key key_of(const ObjectIdentity& id) { return {id.cluster, id.ns, id.name}; }
+
+}  // namespace
+
+std::string text_of(const ObjectRefKey& object) {
+  std::string out(1, static_cast<char>('a' + static_cast<int>(object.kind)));
+  return out.append(object.key.cluster)
+      .append("|")
+      .append(object.key.ns)
+      .append("|")
+      .append(object.key.name);
+}
+
+std::string infra_text(const Key& infra) {
+  return infra.cluster + "|" + infra.ns + "/" + infra.name;
+}
+
+Directory::Directory(Unit& unit, Params params) : params_(std::move(params)) {
+  const bool local = params_.allow_local_connectors;
+  const auto of = [](MessagingKind kind) -> const Resource& { return resource_of(kind); };
+  infras = unit.follow<CachedInfra>(of(MessagingKind::kInfra),
+                                    cached_projection<CachedInfra>(parse_infra));
+  const auto plans = cached_projection<CachedPlan>(parse_plan);
+  space_plans = unit.follow<CachedPlan>(of(MessagingKind::kAddressSpacePlan), plans);
+  messaging_plans = unit.follow<CachedPlan>(of(MessagingKind::kMessagingPlan), plans);
+  const auto address_plan = cached_projection<CachedAddressPlan>(parse_address_plan);
+  address_plans = unit.follow<CachedAddressPlan>(of(MessagingKind::kAddressPlan), address_plan);
+  messaging_address_plans =
+      unit.follow<CachedAddressPlan>(of(MessagingKind::kMessagingAddressPlan), address_plan);
+  const auto space = cached_projection<CachedSpace>(
+      [local](const krm::Json& object) { return parse_space(object, local); });
+  address_spaces = unit.follow<CachedSpace>(of(MessagingKind::kAddressSpace), space);
+  tenants = unit.follow<CachedSpace>(of(MessagingKind::kTenant), space);
+  projects = unit.follow<CachedSpace>(of(MessagingKind::kProject), space);
+  addresses = unit.follow<CachedAddress>(of(MessagingKind::kAddress), address_projection());
+  messaging_addresses =
+      unit.follow<CachedAddress>(of(MessagingKind::kMessagingAddress), address_projection());
+  endpoints = unit.follow<CachedEndpoint>(
+      of(MessagingKind::kEndpoint),
+      by_namespace(cached_projection<CachedEndpoint>(
+          [](const krm::Json& object) { return parse_endpoint(object); })));
+  connectors = unit.follow<CachedConnector>(
+      of(MessagingKind::kConnector),
+      by_namespace(cached_projection<CachedConnector>(
+          [local](const krm::Json& object) { return parse_connector(object, local); })));
+  namespaces = unit.follow<CachedNamespace>(of(MessagingKind::kNamespace), namespace_projection());
+}
+
+bool Directory::synced() const noexcept {
+  return infras->synced() && space_plans->synced() && messaging_plans->synced() &&
+         address_plans->synced() && messaging_address_plans->synced() && address_spaces->synced() &&
+         tenants->synced() && projects->synced() && addresses->synced() &&
+         messaging_addresses->synced() && endpoints->synced() && connectors->synced() &&
+         namespaces->synced();
+}
+
+ObjectCache<CachedSpace>& Directory::spaces_of(MessagingKind kind) const {
+  return kind == MessagingKind::kAddressSpace ? *address_spaces
+         : kind == MessagingKind::kTenant     ? *tenants
+                                              : *projects;
+}
+
+ObjectCache<CachedAddress>& Directory::addresses_of(MessagingKind kind) const {
+  return kind == MessagingKind::kAddress ? *addresses : *messaging_addresses;
+}
+
+std::optional<Directory::SpaceFound> Directory::tenant(std::string_view cluster,
+                                                       std::string_view ns) const {
+  const QueueKey key{cluster, ns, "default"};
+  const CachedSpace* const tenant = find(*tenants, key);
+  const CachedSpace* const project = find(*projects, key);
+  if (tenant == nullptr && project == nullptr) {
+    return std::nullopt;
+  }
+  const bool first =
+      project == nullptr || (tenant != nullptr && is_older(tenant->id(), project->id()));
+  const CachedSpace* const chosen = first ? tenant : project;
+  return SpaceFound{
+      {first ? MessagingKind::kTenant : MessagingKind::kProject, key_of(chosen->id())}, chosen};
+}
+
+std::optional<Directory::SpaceFound> Directory::space(const QueueKey& of,
+                                                      std::string_view name) const {
+  if (name.empty()) {
+    return tenant(of.cluster, of.ns);
+  }
+  const CachedSpace* const found = find(*address_spaces, {of.cluster, of.ns, name});
+  if (found == nullptr || !found->parsed.object.shared) {
+    return std::nullopt;
+  }
+  return SpaceFound{{MessagingKind::kAddressSpace, key_of(found->id())}, found};
+}
+
+void Directory::each_address_of(const ObjectRefKey& space, const Visit& visit) const {
+  const bool named = space.kind == MessagingKind::kAddressSpace;
+  const std::string text =
+      space_text(space.key.cluster, space.key.ns, named ? std::string_view(space.key.name) : "");
+  for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {
+    (void)addresses_of(kind).lookup(kBySpace, text,
+                                    [&](const shards::ObjectKey& key, const CachedAddress&) {
+                                      visit(kind, {key.cluster, key.ns, key.name});
+                                    });
+  }
+}
+
+void Directory::each_space(const Visit& visit) const {
+  for (const MessagingKind kind :
+       {MessagingKind::kAddressSpace, MessagingKind::kTenant, MessagingKind::kProject}) {
+    (void)spaces_of(kind).each([&](const shards::ObjectKey& key, const CachedSpace&) {
+      visit(kind, {key.cluster, key.ns, key.name});
+    });
+  }
+}
+
+void Directory::each_end_of(std::string_view cluster, std::string_view ns,
+                            const Visit& visit) const {
+  const std::string text = space_text(cluster, ns, "");
+  const auto as = [&visit](MessagingKind kind) {
+    return [&visit, kind](const shards::ObjectKey& key, const auto&) {
+      visit(kind, {key.cluster, key.ns, key.name});
+    };
+  };
+  (void)endpoints->lookup(kByNamespace, text, as(MessagingKind::kEndpoint));
+  (void)connectors->lookup(kByNamespace, text, as(MessagingKind::kConnector));
+}
+
+void Directory::each_address_with_plan(std::string_view plan, const Visit& visit) const {
+  for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {
+    (void)addresses_of(kind).lookup(kByPlan, plan,
+                                    [&](const shards::ObjectKey& key, const CachedAddress&) {
+                                      visit(kind, {key.cluster, key.ns, key.name});
+                                    });
+  }
+}
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,202 @@
+#include "workers/messaging/control/internal/infra_work.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kintsugi::workers {
+
+namespace {
+
+/// Nothing is amiss, and another change will come.
+bool is_under_way(const ObjectProgress& progress) {
+  return progress.error.empty() && progress.link_error.empty() &&
+         (!progress.settled() || progress.active < progress.links);
+}
+
+}  // namespace
+
+InfraWork::InfraWork(net::Loop& loop, Params params, Callbacks callbacks)
+    : loop_(loop), params_(std::move(params)), callbacks_(std::move(callbacks)) {}
+
+InfraWork::~InfraWork() = default;
+
+InfraComponent* InfraWork::find(ComponentKind kind, std::string_view host) const noexcept {
+  const auto at = std::find_if(components_.begin(), components_.end(), [&](const auto& one) {
+    return one->kind == kind && one->where.host == host;
+  });
+  return at == components_.end() ? nullptr : at->get();
+}
+
+void InfraWork::set_components(std::span<const ComponentEndpoint> routers,
+                               std::span<const ComponentEndpoint> brokers) {
+  const auto wanted = [&](const InfraComponent& one) {
+    const auto& list = one.kind == ComponentKind::kRouter ? routers : brokers;
+    return std::any_of(list.begin(), list.end(), [&](const ComponentEndpoint& other) {
+      return other.host == one.where.host && other.address == one.where.address &&
+             other.port == one.where.port;
+    });
+  };
+  const bool fewer = std::erase_if(components_, [&](const auto& one) { return !wanted(*one); }) > 0;
+  const std::size_t before = components_.size();
+  for (const ComponentEndpoint& where : routers) {
+    add(ComponentKind::kRouter, where);
+  }
+  for (const ComponentEndpoint& where : brokers) {
+    add(ComponentKind::kBroker, where);
+  }
+  if (fewer || components_.size() != before) {
+    each_object(callbacks_.changed);
+  }
+}
+
+void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
+  if (find(kind, where.host) != nullptr) {
+    return;
+  }
+  auto component = std::make_unique<InfraComponent>();
+  InfraComponent* const self = component.get();
+  self->kind = kind;
+  self->where = where;
+  ComponentPipeline::Params pipeline = params_.pipeline;
+  pipeline.kind = kind;
+  pipeline.owner = params_.owner;
+  const std::uint64_t pipeline_seed = params_.seed + std::hash<std::string>{}(where.host);
+  pipeline.seed = pipeline_seed;
+  ComponentPipeline::Callbacks calls;
+  calls.render = [this, self](ObjectId object) { return callbacks_.render(refs_[object], *self); };
+  calls.changed = [this, self](ObjectId object) {
+    if (!self->pipeline->is_connected() || !callbacks_.busy() ||
+        !is_under_way(self->pipeline->progress(object))) {
+      callbacks_.changed(refs_[object]);
+    }
+  };
+  calls.repaired = [this, self](const DriftRepair& repair) {
+    callbacks_.repaired(repair.object < refs_.size() ? &refs_[repair.object] : nullptr, *self,
+                        repair);
+  };
+  calls.facts = [this, self] {
+    const ComponentPipeline* const at = self->pipeline.get();
+    self->configured =
+        at != nullptr && at->is_connected() && (self->configured || at->synchronized());
+    callbacks_.facts();
+  };
+  calls.ours = callbacks_.ours;
+  self->pipeline = std::make_unique<ComponentPipeline>(std::move(pipeline), std::move(calls));
+  ComponentLink::Params link = params_.link;
+  link.host = where.host;
+  link.address = where.address;
+  link.port = static_cast<std::uint16_t>(where.port > 0 ? where.port : 5672);
+  link.session.kind = kind;
+  link.session.hostname = where.host;
+  link.seed = pipeline_seed;
+  self->driver = std::make_unique<ComponentDriver>(loop_, *self->pipeline, std::move(link),
+                                                   callbacks_.may_act);
+  if (complete_) {
+    self->pipeline->complete(loop_.now());
+  }
+  components_.push_back(std::move(component));
+}
+
+void InfraWork::set_complete() {
+  if (!std::exchange(complete_, true)) {
+    for (const auto& one : components_) {
+      one->pipeline->complete(loop_.now());
+      one->driver->wake();
+    }
+  }
+}
+
+ObjectId InfraWork::number(const ObjectRefKey& object) {
+  const auto [at, is_new] = numbers_.try_emplace(text_of(object), 0);
+  if (is_new) {
+    if (free_.empty()) {
+      at->second = static_cast<ObjectId>(refs_.size());
+      refs_.push_back(object);
+      seen_.push_back(false);
+    } else {
+      at->second = free_.back();
+      free_.pop_back();
+      refs_[at->second] = object;
+    }
+  }
+  return at->second;
+}
+
+std::optional<ObjectId> InfraWork::known(const ObjectRefKey& object) const {
+  const auto at = numbers_.find(text_of(object));
+  return at == numbers_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void InfraWork::want(const ObjectRefKey& object, InfraComponent& component,
+                     std::span<const DesiredEntity> entities, bool first) {
+  component.pipeline->want(number(object), entities, first);
+  component.driver->wake();
+}
+
+void InfraWork::want_at_routers(const ObjectRefKey& object, std::span<const DesiredEntity> entities,
+                                bool first) {
+  for (const auto& one : components_) {
+    if (one->kind == ComponentKind::kRouter) {
+      want(object, *one, entities, first);
+    }
+  }
+}
+
+void InfraWork::want_nothing(const ObjectRefKey& object, ComponentKind kind) {
+  for (const auto& one : components_) {
+    if (one->kind == kind) {
+      want(object, *one, {});
+    }
+  }
+}
+
+bool InfraWork::first_sight(ObjectId number) {
+  const bool first = !seen_[number];
+  seen_[number] = true;
+  return first;
+}
+
+std::int64_t InfraWork::count(ComponentKind kind) const noexcept {
+  return std::count_if(components_.begin(), components_.end(),
+                       [kind](const auto& one) { return one->kind == kind; });
+}
+
+void InfraWork::assume(const ObjectRefKey& object, InfraComponent& component,
+                       std::span<const DesiredEntity> entities) {
+  component.pipeline->assume(number(object), entities);
+}
+
+ObjectProgress InfraWork::progress(const ObjectRefKey& object,
+                                   const InfraComponent& component) const {
+  const std::optional<ObjectId> id = known(object);
+  return id ? component.pipeline->progress(*id) : ObjectProgress();
+}
+
+bool InfraWork::settled(const ObjectRefKey& object, ComponentKind kind) const {
+  const std::optional<ObjectId> id = known(object);
+  return !id || std::all_of(components_.begin(), components_.end(), [&](const auto& one) {
+    return one->kind != kind || one->pipeline->progress(*id).settled();
+  });
+}
+
+void InfraWork::forget(const ObjectRefKey& object) {
+  const auto at = numbers_.find(text_of(object));
+  if (at == numbers_.end()) {
+    return;
+  }
+  for (const auto& one : components_) {
+    one->pipeline->forget(at->second);
+  }
+  free_.push_back(at->second);
+  refs_[at->second] = {};
+  seen_[at->second] = false;
+  numbers_.erase(at);
+}
+
+void InfraWork::each_object(const std::function<void(const ObjectRefKey&)>& visit) const {
+  for (const auto& [text, number] : numbers_) {
+    visit(refs_[number]);
+  }
+}
+
+}  // namespace kintsugi::workers

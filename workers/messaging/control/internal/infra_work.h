@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+#include "net/loop.h"
+#include "workers/messaging/amqp/component_driver.h"
+#include "workers/messaging/control/internal/directory.h"
+#include "workers/messaging/model/entities.h"
+#include "workers/messaging/pipeline/component_pipeline.h"
+
+namespace kintsugi::workers {
+
+/// A router or broker of an infra.
+struct InfraComponent {
+  ComponentKind kind = ComponentKind::kRouter;
+  ComponentEndpoint where;
+  std::unique_ptr<ComponentPipeline> pipeline;
+  std::unique_ptr<ComponentDriver> driver;  ///< dies first
+  bool configured = false;                  ///< was synchronized since it connected
+};
+
+/// An infra whose partition is ours: connections to its routers and brokers, and which objects have
+/// something there. Ends with the partition: then nothing more is sent. Source: MR-28, MR-30.
+/// Threads: the unit's loop's.
+class InfraWork {
+ public:
+  struct Callbacks {
+    std::function<std::vector<DesiredEntity>(const ObjectRefKey&, const InfraComponent&)> render;
+    std::function<void(const ObjectRefKey&)> changed;  ///< its progress is another one
+    std::function<bool()> busy;  ///< whether to be silent of what only comes on
+    /// Null for what belongs to no object, an orphan.
+    std::function<void(const ObjectRefKey*, const InfraComponent&, const DriftRepair&)> repaired;
+    std::function<bool(std::string_view)> ours;  ///< a name at brokers: of one of our spaces
+    std::function<void()> facts;                 ///< of components
+    std::function<bool()> may_act;               ///< asked before each request
+  };
+  struct Params {
+    Key key;
+    std::string owner;  ///< of entity names
+    ComponentLink::Params link;
+    ComponentPipeline::Params pipeline;
+    std::uint64_t seed = 1;
+  };
+  InfraWork(net::Loop& loop, Params params, Callbacks callbacks);
+  ~InfraWork();
+  InfraWork(const InfraWork&) = delete;
+  InfraWork& operator=(const InfraWork&) = delete;
+
+  [[nodiscard]] const Key& key() const noexcept { return params_.key; }
+  [[nodiscard]] const std::string& owner() const noexcept { return params_.owner; }
+
+  /// The components that there are now: connections to new ones are made, those to others closed.
+  /// Whoever has something on routers or brokers is told by `changed` when there are new ones.
+  void set_components(std::span<const ComponentEndpoint> routers,
+                      std::span<const ComponentEndpoint> brokers);
+  [[nodiscard]] const std::vector<std::unique_ptr<InfraComponent>>& components() const noexcept {
+    return components_;
+  }
+  /// Every object has said what it wants: orphans may be looked for. Once.
+  void set_complete();
+  [[nodiscard]] bool is_complete() const noexcept { return complete_; }
+  [[nodiscard]] std::int64_t count(ComponentKind kind) const noexcept;
+  [[nodiscard]] InfraComponent* find(ComponentKind kind, std::string_view host) const noexcept;
+
+  /// What an object wants at a component; nothing is sent for what is there.
+  void want(const ObjectRefKey& object, InfraComponent& component,
+            std::span<const DesiredEntity> entities, bool first = false);
+  /// The same at all routers.
+  void want_at_routers(const ObjectRefKey& object, std::span<const DesiredEntity> entities,
+                       bool first = false);
+  /// At all components of a kind: nothing.
+  void want_nothing(const ObjectRefKey& object, ComponentKind kind);
+  /// What an object has by its status, which this process has not seen made.
+  void assume(const ObjectRefKey& object, InfraComponent& component,
+              std::span<const DesiredEntity> entities);
+  /// The number of an object; it has one from now on, until forget().
+  [[nodiscard]] ObjectId number(const ObjectRefKey& object);
+  /// nullopt: it has none.
+  [[nodiscard]] std::optional<ObjectId> known(const ObjectRefKey& object) const;
+  /// True once for each number.
+  [[nodiscard]] bool first_sight(ObjectId number);
+  [[nodiscard]] const ObjectRefKey& object(ObjectId number) const { return refs_[number]; }
+  [[nodiscard]] ObjectProgress progress(const ObjectRefKey& object,
+                                        const InfraComponent& component) const;
+  /// At all components of a kind: everything is as wanted.
+  [[nodiscard]] bool settled(const ObjectRefKey& object, ComponentKind kind) const;
+  /// It is gone, and nothing of it is anywhere.
+  void forget(const ObjectRefKey& object);
+  [[nodiscard]] std::size_t objects() const noexcept { return numbers_.size(); }
+  void each_object(const std::function<void(const ObjectRefKey&)>& visit) const;
+
+ private:
+  void add(ComponentKind kind, const ComponentEndpoint& where);
+
+  net::Loop& loop_;
+  Params params_;
+  Callbacks callbacks_;
+  std::vector<std::unique_ptr<InfraComponent>> components_;
+  StringMap<ObjectId> numbers_;
+  std::vector<ObjectRefKey> refs_;
+  std::vector<bool> seen_;
+  bool complete_ = false;
+  std::vector<ObjectId> free_;
+};
+
+}  // namespace kintsugi::workers

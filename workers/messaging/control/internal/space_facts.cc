@@ -1,0 +1,186 @@
+#include "workers/messaging/control/internal/space_facts.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "workers/messaging/control/internal/address_facts.h"
+#include "workers/messaging/control/internal/space_parts.h"
+#include "workers/messaging/model/names.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+Condition refusal(std::string_view type, std::string_view reason, std::string message) {
+  Condition out;
+  out.type = type;
+  out.status = ConditionStatus::kFalse;
+  out.reason = reason;
+  out.message = std::move(message);
+  return out;
+}
+
+void find_infra(Site& site, SpaceFacts& facts) {
+  const Directory& directory = site.directory();
+  const Chosen<MessagingInfra> wanted = directory.wanted_infra(*facts.cached, facts.plan);
+  facts.infra_key = directory.infra(*facts.cached);
+  if (facts.infra_key) {
+    if (const auto* const found = Directory::find(*directory.infras, facts.infra_key->view())) {
+      facts.infra_object = &found->parsed.object;
+    }
+    facts.infra = site.infra(*facts.infra_key);
+  }
+  if (wanted.object == nullptr && !wanted.reason.empty()) {
+    facts.infra_refused = refusal("InfraBound", wanted.reason, wanted.message);
+  } else if (facts.infra_object == nullptr) {
+    facts.infra_refused =
+        !facts.infra_key && facts.plan_refused
+            ? refusal("InfraBound", "WaitingForPlan", "its plan would say which infra")
+            : refusal("InfraBound", "InfraNotFound",
+                      facts.infra_key ? "there is no infra " + infra_text(*facts.infra_key)
+                                      : "there is no active infra for this namespace");
+  } else if (facts.infra == nullptr) {
+    facts.infra_refused = refusal("InfraBound", "InfraNotReady",
+                                  "the infra " + facts.infra_key->name + " is not begun yet");
+  } else if (wanted.object != nullptr) {
+    const OwnedSpace* const owned = site.place({facts.key, facts.cached}).space;
+    facts.infra_refused =
+        infra_moved(facts.infra_object->id, wanted.object->id,
+                    owned == nullptr ? 0 : static_cast<std::int64_t>(owned->targets.size()));
+  }
+}
+
+}  // namespace
+
+SpaceFacts space_facts(Site& site, const ObjectRefKey& key, const CachedSpace& cached) {
+  SpaceFacts facts;
+  facts.key = key;
+  facts.cached = &cached;
+  facts.status = cached.status_json();
+  const ObjectIdentity& id = cached.id();
+  facts.space_id = space_id(id.cluster, id.ns, id.name);
+  facts.transactional = cached.parsed.object.transactions;
+  if (cached.parsed.object.is_tenant()) {
+    const auto counts = site.directory().tenant(id.cluster, id.ns);
+    if (counts && counts->key.kind != key.kind) {
+      facts.duplicate = duplicate_tenant(resource_of(counts->key.kind).kind + " " + id.name);
+    }
+  }
+  facts.plan = site.directory().plan(cached);
+  if (facts.plan.object == nullptr && !facts.plan.reason.empty()) {
+    facts.plan_refused = refusal("PlanFound", facts.plan.reason, facts.plan.message);
+  }
+  find_infra(site, facts);
+  if (!facts.plan_refused && !facts.infra_refused && facts.plan.object != nullptr) {
+    if (auto why = space_refused(facts.space(), *facts.plan.object, *facts.infra_object)) {
+      (why->type == "PlanFound" ? facts.plan_refused : facts.infra_refused) = std::move(why);
+    }
+  }
+  if (facts.infra != nullptr) {
+    facts.number = facts.infra->work->number(key);
+  }
+  return facts;
+}
+
+void admit_space(Site& site, SpaceFacts& facts) {
+  OwnedInfra& infra = *facts.infra;
+  infra.admission.set_space(age_of(facts.cached->id(), facts.number), facts.requests(),
+                            facts.cached->bound.has_value());
+  std::vector<ObjectId> others = infra.admission.take_changed();
+  std::erase(others, facts.number);
+  site.look_at(*infra.work, others);
+  if (auto why = infra.admission.refused(facts.number)) {
+    facts.infra_refused = std::move(why);
+  }
+}
+
+OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
+  OwnedInfra& infra = *facts.infra;
+  OwnedSpace& space = infra.spaces[text_of(facts.key)];
+  space.key = facts.key;
+  space.number = facts.number;
+  space.space_id = facts.space_id;
+  infra.space_ids.insert(facts.space_id);
+  space.transactional = facts.transactional;
+  space.limits = facts.limits();
+  space.limit.set_limit(space.limits.addresses);
+  claim_space_hosts(site, facts);
+  const Directory& directory = site.directory();
+  // All are known before one is placed: what is recorded keeps its place.
+  for (const bool placing : {false, true}) {
+    directory.each_address_of(facts.key, [&](MessagingKind kind, const QueueKey& key) {
+      const ObjectRefKey ref{
+          kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
+      const auto* const cached = Directory::find(directory.addresses_of(kind), key);
+      if (cached == nullptr) {
+        return;
+      }
+      AddressFacts address = address_facts(site, ref, *cached);
+      if (address.place.space != &space) {
+        return;
+      }
+      if (!placing) {
+        enter_space(site, address);
+        return;
+      }
+      std::vector<std::string> recorded = recorded_brokers(address.status);
+      if (!recorded.empty() && is_broker_type(address.address().type)) {
+        infra.scheduler.set(address.number, address_demand(address, std::move(recorded)));
+      }
+    });
+  }
+  site.look_at_addresses(facts.key);
+  return space;
+}
+
+void leave_infra(Site& site, OwnedInfra& infra, const ObjectRefKey& space) {
+  const std::optional<ObjectId> number = infra.work->known(space);
+  if (!number) {
+    return;
+  }
+  release_hosts(site, infra, space);
+  infra.spaces.erase(text_of(space));
+  infra.admission.remove(*number);
+  infra.scheduler.remove(*number);
+  site.look_at(*infra.work, infra.admission.take_changed());
+  site.look_at(*infra.work, infra.scheduler.decide());
+  infra.work->forget(space);
+}
+
+std::vector<DesiredEntity> desired_of_space(const Site& site, const SpaceFacts& facts,
+                                            const std::string& broker, SecretForm form) {
+  const InfraWork& work = *facts.infra->work;
+  const MessagingInfra& infra = facts.infra->object;
+  const PlanLimits limits = facts.limits();
+  std::optional<BrokerLink> link;
+  if (facts.transactional && !broker.empty()) {
+    link = broker_link(work.owner(), infra, broker);
+  }
+  SpaceInput input;
+  input.owner = work.owner();
+  input.space_id = facts.space_id;
+  input.id = &facts.cached->id();
+  input.limits = &limits;
+  input.declared_routers = infra.declared_routers(infra.routers.min);
+  input.aliases = space_aliases(site, facts);
+  input.transactional = link ? &*link : nullptr;
+  std::vector<DesiredEntity> out = space_entities(input);
+  std::vector<DesiredEntity> parts = space_part_entities(site, facts, form);
+  std::move(parts.begin(), parts.end(), std::back_inserter(out));
+  return out;
+}
+
+std::vector<DesiredEntity> render_space(Site& site, const ObjectRefKey& key,
+                                        const InfraComponent& component) {
+  const auto* const cached = Directory::find(site.directory().spaces_of(key.kind), key.key.view());
+  if (cached == nullptr || component.kind != ComponentKind::kRouter) {
+    return {};
+  }
+  const SpaceFacts facts = space_facts(site, key, *cached);
+  if (facts.infra == nullptr) {
+    return {};
+  }
+  return desired_of_space(site, facts, std::string(facts.status.text({"broker", "host"})));
+}
+
+}  // namespace kintsugi::workers

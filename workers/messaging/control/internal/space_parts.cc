@@ -1,0 +1,312 @@
+#include "workers/messaging/control/internal/space_parts.h"
+
+#include <algorithm>
+
+#include "workers/messaging/control/internal/end_reports.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+std::string domain_of(const SpaceFacts& facts) { return facts.infra->object.routers.domain; }
+
+std::string host_of(const SpaceFacts& facts, const MessagingEndpoint& endpoint) {
+  return endpoint_host(endpoint, facts.space_id, domain_of(facts));
+}
+
+std::vector<PartInput> inputs_of(const SpaceFacts& facts) {
+  std::vector<PartInput> out;
+  PartInput common;
+  common.object = facts.key;
+  common.infra = facts.infra->work->key();
+  common.space_id = facts.space_id;
+  common.generation = facts.cached->id().generation;
+  for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
+    if (one.valid) {
+      PartInput& input = out.emplace_back(common);
+      input.part = connector_part(one.object.name);
+      input.connector = one.object;
+      input.record = record_of_part(facts.status, input.part);
+    }
+  }
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    if (one.valid) {
+      PartInput& input = out.emplace_back(common);
+      input.part = endpoint_part(one.object.name);
+      input.host = host_of(facts, one.object);
+      input.endpoint = one.object;
+      input.record = record_of_part(facts.status, input.part);
+    }
+  }
+  return out;
+}
+
+/// Of a space that is ours; nothing of any other.
+std::vector<PartInput> inputs_of(Site& site, const ObjectRefKey& key) {
+  const auto* const cached = Directory::find(site.directory().spaces_of(key.kind), key.key.view());
+  if (cached == nullptr ||
+      (cached->parsed.object.connectors.empty() && cached->parsed.object.endpoints.empty())) {
+    return {};
+  }
+  const SpaceFacts facts = space_facts(site, key, *cached);
+  return facts.infra == nullptr ? std::vector<PartInput>() : inputs_of(facts);
+}
+
+const PartState* state_of(const Site& site, const SpaceFacts& facts, const std::string& part) {
+  return site.ends().find(facts.key, part);
+}
+
+std::string first_message(const std::vector<Condition>& conditions) {
+  return conditions.empty() ? std::string() : conditions.front().message;
+}
+
+ConnectorView connector_view(const Site& site, const SpaceFacts& facts,
+                             const Parsed<MessagingConnector>& one, SpaceParts& out) {
+  ConnectorView view;
+  const MessagingConnector& connector = one.object;
+  const PartState* const state = state_of(site, facts, connector_part(connector.name));
+  view.name = connector.name;
+  view.valid = one.valid && (state == nullptr || !state->fault);
+  if (!one.valid) {
+    view.message = out.texts.emplace_back(first_message(one.conditions));
+  } else if (state != nullptr && state->fault) {
+    view.message = out.texts.emplace_back(state->fault->message);
+  }
+  if (state != nullptr) {
+    (void)out.redactor.know(connector.name + "/username", state->username);
+    (void)out.redactor.know(connector.name + "/password", state->password);
+  }
+  if (view.valid) {
+    const InfraWork& work = *facts.infra->work;
+    view.routers =
+        connector_links(work, connector_name(work.owner(), facts.space_id, connector), out.texts);
+  }
+  return view;
+}
+
+EndpointView endpoint_view(const Site& site, const SpaceFacts& facts,
+                           const Parsed<MessagingEndpoint>& one, SpaceParts& out) {
+  EndpointView view;
+  const MessagingEndpoint& endpoint = one.object;
+  const std::string& host = out.texts.emplace_back(host_of(facts, endpoint));
+  view.name = endpoint.name;
+  view.host = host;
+  if (!one.valid) {
+    view.message = out.texts.emplace_back(first_message(one.conditions));
+    return view;
+  }
+  for (const auto& [protocol, port] : external_ports(endpoint)) {
+    view.ports.emplace_back(protocol_text(protocol), port);
+  }
+  const PartState* const state = state_of(site, facts, endpoint_part(endpoint.name));
+  if (state != nullptr && out.authority.empty()) {
+    out.authority = state->authority;
+  }
+  if (!has_host(site, *facts.infra, facts.key, host)) {
+    view.message = out.texts.emplace_back(host_refused(*facts.infra, host).message);
+  } else if (state != nullptr && state->fault) {
+    view.message = out.texts.emplace_back(state->fault->message);
+  } else if (needs_certificate(endpoint) && (state == nullptr || state->profile.empty())) {
+    view.message = "the certificate is not at all routers yet";
+  } else if (needs_listener(endpoint) &&
+             (state == nullptr || state->ports.size() < endpoint.protocols.size())) {
+    view.message = out.texts.emplace_back(facts.infra->ports.exhausted().message);
+  } else {
+    view.ready = true;
+  }
+  return view;
+}
+
+}  // namespace
+
+std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts) {
+  std::vector<std::string> out;
+  const auto add = [&](const MessagingEndpoint& endpoint) {
+    std::string host = host_of(facts, endpoint);
+    if (!needs_listener(endpoint) && has_host(site, *facts.infra, facts.key, host)) {
+      out.push_back(std::move(host));
+    }
+  };
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    if (one.valid) {
+      add(one.object);
+    }
+  }
+  if (facts.space().is_tenant() && !facts.duplicate) {
+    const ObjectIdentity& id = facts.cached->id();
+    const Directory& directory = site.directory();
+    directory.each_end_of(id.cluster, id.ns, [&](MessagingKind kind, const QueueKey& key) {
+      if (kind != MessagingKind::kEndpoint) {
+        return;
+      }
+      const auto* const one = Directory::find(*directory.endpoints, key);
+      if (one != nullptr && one->parsed.valid && !one->meta.deleting) {
+        add(one->parsed.object);
+      }
+    });
+  }
+  return out;
+}
+
+void claim_space_hosts(Site& site, const SpaceFacts& facts) {
+  std::vector<std::string> hosts;
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    if (one.valid) {
+      hosts.push_back(host_of(facts, one.object));
+    }
+  }
+  claim_own_names(site, *facts.infra, facts.key, age_of(facts.cached->id(), facts.number),
+                  facts.space_id, std::move(hosts));
+}
+
+net::Task<Outcome> prepare_space_parts(Site& site, ObjectRefKey key) {
+  std::vector<PartInput> inputs = inputs_of(site, key);
+  std::vector<std::string> names;
+  for (const PartInput& one : inputs) {
+    names.push_back(one.part);
+  }
+  site.ends().keep_only(key, names);
+  for (PartInput& one : inputs) {
+    net::Task<Outcome> preparing = site.ends().prepare(std::move(one));
+    const Outcome outcome = co_await preparing;
+    if (outcome.kind != Outcome::Kind::kDone) {
+      co_return outcome;
+    }
+  }
+  co_return Outcome::done();
+}
+
+std::optional<krm::Json> place_space_parts(Site& site, const SpaceFacts& facts) {
+  (void)site;
+  krm::Json status = facts.status;
+  bool changed = false;
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    if (!one.valid) {
+      continue;
+    }
+    const std::string part = endpoint_part(one.object.name);
+    PartRecord record = record_of_part(status, part);
+    std::optional<Condition> fault;
+    ProtocolPorts ports =
+        allocate_ports(facts.infra->ports, facts.cached->id(), one.object, record.ports, &fault);
+    if (ports != record.ports) {
+      record.ports = std::move(ports);
+      write_part_record(status, part, record);
+      changed = true;
+    }
+  }
+  return changed ? std::optional(std::move(status)) : std::nullopt;
+}
+
+std::vector<DesiredEntity> space_part_entities(const Site& site, const SpaceFacts& facts,
+                                               SecretForm form) {
+  std::vector<DesiredEntity> out;
+  const auto add = [&out](std::vector<DesiredEntity> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(out));
+  };
+  const PartPlace place = part_place(site, *facts.infra, facts.space_id);
+  for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
+    const PartState* const state = state_of(site, facts, connector_part(one.object.name));
+    if (one.valid && state != nullptr) {
+      add(connector_part_entities(place, one.object, *state, form));
+    }
+  }
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    const std::string part = endpoint_part(one.object.name);
+    site.ends().set_ports(facts.key, part, record_of_part(facts.status, part).ports);
+    const PartState* const state = state_of(site, facts, part);
+    if (one.valid && state != nullptr &&
+        has_host(site, *facts.infra, facts.key, host_of(facts, one.object))) {
+      add(endpoint_part_entities(place, one.object, *state));
+    }
+  }
+  return out;
+}
+
+void look_at_parts(Site& site, const SpaceFacts& facts, SpaceParts& out) {
+  for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
+    out.connectors.push_back(connector_view(site, facts, one, out));
+  }
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    out.endpoints.push_back(endpoint_view(site, facts, one, out));
+  }
+}
+
+std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts, bool settled,
+                                      krm::Json& status) {
+  std::vector<std::string> replaced;
+  std::vector<std::string> names;
+  for (const PartInput& one : inputs_of(facts)) {
+    names.push_back(one.part);
+    PartRecord record = one.record;
+    if (one.endpoint) {
+      release_ports(facts.infra->ports, facts.cached->id(), one.endpoint->name, record.ports,
+                    settled);
+    }
+    const PartState* const state = state_of(site, facts, one.part);
+    if (settled && state != nullptr && record.certificate != state->profile) {
+      if (std::string name = replaced_secret(record, *state); !name.empty()) {
+        replaced.push_back(std::move(name));
+      }
+      record.certificate = state->profile;
+    }
+    write_part_record(status, one.part, record);
+  }
+  const krm::Json* const had = facts.status.find("parts");
+  if (had == nullptr || !settled) {
+    return replaced;
+  }
+  // Parts that the space has no more.
+  for (const krm::Json& one : had->items()) {
+    const std::string name(one.text({"name"}));
+    if (std::find(names.begin(), names.end(), name) != names.end()) {
+      continue;
+    }
+    const PartRecord record = record_of_object(one);
+    if (!record.certificate.empty()) {
+      replaced.push_back(profile_secret_name(record.certificate));
+      replaced.push_back(leaf_secret_name(entity_identity(facts.cached->id()) + "|" + name));
+    }
+    if (name.starts_with(endpoint_part(""))) {
+      release_ports(facts.infra->ports, facts.cached->id(),
+                    std::string_view(name).substr(endpoint_part("").size()), {}, true);
+    }
+    write_part_record(status, name, {});
+  }
+  return replaced;
+}
+
+std::vector<SpaceExport> space_exports(const Site& site, const SpaceFacts& facts) {
+  std::vector<SpaceExport> out;
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    const MessagingEndpoint& endpoint = one.object;
+    const PartState* const state = state_of(site, facts, endpoint_part(endpoint.name));
+    const std::string host = host_of(facts, endpoint);
+    if (!one.valid || state == nullptr || state->fault ||
+        !has_host(site, *facts.infra, facts.key, host)) {
+      continue;
+    }
+    for (const MessagingEndpoint::Export& what : endpoint.exports) {
+      const std::string_view resource = export_resource(what.kind);
+      if (!resource.empty()) {
+        out.push_back({resource, export_object({&endpoint, &what, host, external_ports(endpoint),
+                                                state->ports, state->authority})});
+      }
+    }
+  }
+  return out;
+}
+
+net::Task<Outcome> remove_space_parts(Site& site, ObjectRefKey key) {
+  std::vector<PartInput> inputs = inputs_of(site, key);
+  for (PartInput& one : inputs) {
+    net::Task<Outcome> removing = site.ends().remove(std::move(one));
+    const Outcome outcome = co_await removing;
+    if (outcome.kind != Outcome::Kind::kDone) {
+      co_return outcome;
+    }
+  }
+  co_return Outcome::done();
+}
+
+}  // namespace kintsugi::workers

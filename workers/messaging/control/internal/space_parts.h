@@ -1,0 +1,59 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "workers/messaging/control/internal/end_place.h"
+#include "workers/messaging/control/internal/parts.h"
+#include "workers/messaging/control/internal/space_facts.h"
+#include "workers/messaging/model/space_status.h"
+
+namespace kintsugi::workers {
+
+// Connectors and endpoints that stand in an AddressSpace, and the endpoints of a tenant as far as
+// its vhost has them. They are entities of the space. Source: MS-068, MS-072, MS-090. Threads: the
+// unit's loop's.
+
+/// Hosts that are names of the space's vhost besides its id: of its endpoints on shared listeners,
+/// as far as nobody else has them. In no order.
+[[nodiscard]] std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts);
+/// The space's names and hosts are claimed. When it enters its infra, and when it changes.
+void claim_space_hosts(Site& site, const SpaceFacts& facts);
+
+/// Reads and writes what its parts need. @returns kDone: they are known as well as can be
+[[nodiscard]] net::Task<Outcome> prepare_space_parts(Site& site, ObjectRefKey key);
+/// Ports of listeners that are not recorded yet: the status that says them, to be written before
+/// anything is sent. nullopt: they are.
+[[nodiscard]] std::optional<krm::Json> place_space_parts(Site& site, const SpaceFacts& facts);
+/// After the space's vhost.
+[[nodiscard]] std::vector<DesiredEntity> space_part_entities(const Site& site,
+                                                             const SpaceFacts& facts,
+                                                             SecretForm form);
+
+/// What the status says of the parts. Lifetime: the views point into it and into the facts.
+struct SpaceParts {
+  std::deque<std::string> texts;
+  std::vector<ConnectorView> connectors;
+  std::vector<EndpointView> endpoints;
+  Redactor redactor;
+  std::string authority;  ///< PEM by which clients verify the endpoints, "" for none of ours
+};
+void look_at_parts(Site& site, const SpaceFacts& facts, SpaceParts& out);
+/// Records what is in force now. @param settled  routers hold the space as it is wanted
+/// @returns names of Secrets that nobody uses any more
+[[nodiscard]] std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts,
+                                                    bool settled, krm::Json& status);
+
+struct SpaceExport {
+  std::string_view resource;  ///< "configmaps"
+  krm::Json object;
+};
+/// What its endpoints export, of those that can be reached.
+[[nodiscard]] std::vector<SpaceExport> space_exports(const Site& site, const SpaceFacts& facts);
+/// All that was written for its parts. kDone: it is gone
+[[nodiscard]] net::Task<Outcome> remove_space_parts(Site& site, ObjectRefKey key);
+
+}  // namespace kintsugi::workers

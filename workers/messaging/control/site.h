@@ -1,0 +1,170 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "workers/messaging/control/internal/directory.h"
+#include "workers/messaging/control/internal/infra_work.h"
+#include "workers/messaging/control/internal/teller.h"
+#include "workers/messaging/messaging_config.h"
+#include "workers/messaging/model/admission.h"
+#include "workers/messaging/model/claims.h"
+#include "workers/messaging/model/port_pool.h"
+#include "workers/messaging/model/targets.h"
+#include "workers/messaging/placing/address_scheduler.h"
+#include "workers/runtime/control/controller.h"
+#include "workers/runtime/unit/unit.h"
+
+namespace kintsugi::workers {
+
+class Ends;
+
+/// A space that is bound to an infra of ours, with what its addresses have in common.
+struct OwnedSpace {
+  ObjectRefKey key;
+  ObjectId number = 0;
+  std::string space_id;
+  bool transactional = false;
+  PlanLimits limits;
+  bool wanted = false;  ///< routers were told what they are to hold of it
+  bool made = false;    ///< was complete at all routers once
+  AddressLimit limit;
+  TargetIndex targets;
+};
+
+/// What an address has claimed of its infra and space.
+struct EnteredAddress {
+  Age age;
+  std::string name;   ///< conflict_key() of Q
+  std::string space;  ///< key of OwnedInfra::spaces
+  AddressType type = AddressType::kQueue;
+  std::string phase;        ///< as its status says
+  std::string broker_name;  ///< N, once chosen
+  bool keeps = false;       ///< is refused now, and has what it was before
+};
+
+/// Hosts that a space or an endpoint claims.
+struct ClaimedHosts {
+  std::vector<std::pair<std::string, Age>> hosts;  ///< sorted
+};
+
+/// An infra whose partition is ours.
+struct OwnedInfra {
+  MessagingInfra object;
+  std::unique_ptr<InfraWork> work;
+  AddressScheduler scheduler;
+  std::map<const InfraComponent*, bool> connected;  ///< as its objects were told
+  std::vector<std::string> brokers;                 ///< that the scheduler knows
+  SpaceAdmission admission;
+  OldestWins addresses;                      ///< by conflict_key() of Q
+  OldestWins hosts;                          ///< of endpoints, in lower case
+  PortPool ports;                            ///< of listeners of endpoints' own
+  std::map<std::string, OwnedSpace> spaces;  ///< by text_of()
+  std::set<std::string, std::less<>> space_ids;
+  std::unordered_map<ObjectId, EnteredAddress> entered;
+  std::unordered_map<ObjectId, ClaimedHosts> claimed;
+  /// Connectors and endpoints of its tenants that have not said what they want, by text_of().
+  std::set<std::string, std::less<>> silent_ends;
+  std::map<std::pair<AddressType, std::string>, std::size_t> phases;  ///< of these
+  std::size_t configuring = 0;                                        ///< of that phase
+
+  /// Whether a name at brokers is one of our spaces'.
+  [[nodiscard]] bool is_ours(std::string_view broker_name) const;
+  /// Every object has said what it wants, so that what nobody wants is an orphan.
+  [[nodiscard]] bool is_complete() const;
+};
+
+/// What the controllers of one unit share: objects, infras that are ours, writes. Threads: the
+/// unit's loop's.
+class Site {
+ public:
+  Site(Unit& unit, MessagingConfig config);
+  ~Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  [[nodiscard]] Unit& unit() noexcept { return unit_; }
+  [[nodiscard]] const MessagingConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const Directory& directory() const noexcept { return directory_; }
+  /// Connectors and endpoints.
+  [[nodiscard]] Ends& ends() const noexcept { return *ends_; }
+  /// How components are reached, as the configuration says. @error kConfig names the file
+  [[nodiscard]] Expected<ComponentLink::Params> component_link() const;
+  /// Why components cannot be reached; "": they can.
+  [[nodiscard]] const std::string& trouble() const noexcept { return trouble_; }
+  /// "": it works.
+  [[nodiscard]] std::string not_ready() const;
+  /// The unit's shard as names of entities have it.
+  [[nodiscard]] const std::string& owner() const noexcept { return owner_; }
+  [[nodiscard]] std::string now() const;
+
+  void set_controller(MessagingKind kind, Controller& controller) {
+    controllers_[static_cast<std::size_t>(kind)] = &controller;
+  }
+  [[nodiscard]] Step step(const ObjectRefKey& object) const;
+  /// An object's turn: something that it depends on is another thing.
+  void look_at(MessagingKind kind, const QueueKey& key, Priority priority = Priority::kLive) const;
+  void look_at(const ObjectRefKey& object) const { look_at(object.kind, object.key.view()); }
+  /// Soon, once for all that happens until then.
+  void look_at_later(MessagingKind kind, const QueueKey& key, Duration delay) const;
+  void look_at(const InfraWork& infra, std::span<const ObjectId> objects) const;
+  /// So many addresses are on their way that one which only comes on is not worth a write.
+  [[nodiscard]] bool is_busy(const OwnedInfra& infra) const noexcept;
+  void look_at_addresses(const ObjectRefKey& space) const;
+
+  [[nodiscard]] OwnedInfra* infra(const Key& key);
+  OwnedInfra& own(const Key& key, const MessagingInfra& object, InfraWork::Callbacks callbacks);
+  void disown(const Key& key);
+  /// All that are not ours any more.
+  void disown_lost();
+  void each_infra(const std::function<void(OwnedInfra&)>& visit);
+  void each_infra(const std::function<void(const OwnedInfra&)>& visit) const;
+  /// The infra and the space that are ours and an object belongs to. Null: not bound, or not ours.
+  struct Place {
+    OwnedInfra* infra = nullptr;
+    OwnedSpace* space = nullptr;
+  };
+  [[nodiscard]] Place place(const Directory::SpaceFound& space);
+  /// Whether the space's infra is there but not begun here yet: until then nobody knows what its
+  /// components hold of the space.
+  [[nodiscard]] bool begins_later(const CachedSpace& space) const;
+
+  /// Writes the status if it says something else than the object's.
+  /// @param precise  with the object's revision as precondition: what others rely on.
+  /// @returns kDone: it is as wanted.
+  [[nodiscard]] net::Task<Outcome> write_status(ObjectRefKey object, krm::Json status,
+                                                bool precise);
+  /// Says it in an event; nothing waits for that. Of a status that is written tales_of() are told.
+  void tell(const ObjectRefKey& object, const Tale& tale);
+  /// kDone: it has our finalizer.
+  [[nodiscard]] net::Task<Outcome> add_finalizer(ObjectRefKey object);
+  [[nodiscard]] net::Task<Outcome> remove_finalizer(ObjectRefKey object);
+
+ private:
+  struct Written;
+  [[nodiscard]] std::optional<Written> written(const ObjectRefKey& object) const;
+  [[nodiscard]] net::Task<Outcome> patch(ObjectRefKey object, std::string body,
+                                         std::string_view type, std::string_view subresource);
+  void lay(MessagingKind kind, const krm::Json& object);
+
+  Unit& unit_;
+  const MessagingConfig config_;
+  Directory directory_;
+  std::string owner_, trouble_;
+  ComponentLink::Params link_;
+  std::array<Controller*, kMessagingKinds> controllers_{};
+  std::map<std::string, OwnedInfra> infras_;  // by infra_text()
+  std::unique_ptr<Ends> ends_;
+  std::unique_ptr<Teller> teller_;
+};
+
+}  // namespace kintsugi::workers

@@ -1,0 +1,208 @@
+#include "workers/messaging/messaging.h"
+
+#include <memory>
+#include <vector>
+
+#include "workers/messaging/control/address_control.h"
+#include "workers/messaging/control/connector_control.h"
+#include "workers/messaging/control/counts.h"
+#include "workers/messaging/control/endpoint_control.h"
+#include "workers/messaging/control/infra_control.h"
+#include "workers/messaging/control/namespace_control.h"
+#include "workers/messaging/control/plan_control.h"
+#include "workers/messaging/control/site.h"
+#include "workers/messaging/control/space_control.h"
+
+namespace kintsugi::workers {
+
+namespace {
+
+/// The controllers of one unit, and what they are told by.
+class Work final : public RoleWork {
+ public:
+  Work(Unit& unit, const MessagingConfig& config)
+      : site_(unit, config),
+        infras_(site_),
+        spaces_(site_),
+        addresses_(site_),
+        connectors_(site_),
+        endpoints_(site_),
+        namespaces_(site_),
+        plans_(site_) {
+    add(MessagingKind::kInfra, *site_.directory().infras,
+        [this](Key key) { return infras_.reconcile(std::move(key)); });
+    for (const MessagingKind kind :
+         {MessagingKind::kAddressSpace, MessagingKind::kTenant, MessagingKind::kProject}) {
+      add(kind, site_.directory().spaces_of(kind), [this, kind](Key key) {
+        return spaces_.reconcile({kind, std::move(key)});
+      });
+    }
+    for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {
+      add(kind, site_.directory().addresses_of(kind), [this, kind](Key key) {
+        return addresses_.reconcile({kind, std::move(key)});
+      });
+    }
+    add_ends();
+    for (const MessagingKind kind :
+         {MessagingKind::kAddressSpacePlan, MessagingKind::kMessagingPlan}) {
+      auto& cache = kind == MessagingKind::kMessagingPlan ? *site_.directory().messaging_plans
+                                                          : *site_.directory().space_plans;
+      add(kind, cache, [this, kind](Key key) { return plans_.reconcile({kind, std::move(key)}); });
+      cache.add_handler(
+          [this, kind](const CacheChange& change) { plans_.plan_changed(ref(kind, change.key)); });
+    }
+    add(MessagingKind::kNamespace, *site_.directory().namespaces,
+        [this](Key key) { return namespaces_.reconcile(std::move(key)); });
+    follow_plans();
+    follow_tenants();
+    unit.when_partitions_go([this] { site_.disown_lost(); });
+  }
+
+  [[nodiscard]] std::string not_ready() const override { return site_.not_ready(); }
+  void count(RoleSeries& out) const override { count_messaging(site_, out); }
+
+ private:
+  static ObjectRefKey ref(MessagingKind kind, const shards::ObjectKey& key) {
+    return {kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
+  }
+
+  void add_ends() {
+    add(MessagingKind::kConnector, *site_.directory().connectors, [this](Key key) {
+      return connectors_.reconcile({MessagingKind::kConnector, std::move(key)});
+    });
+    add(MessagingKind::kEndpoint, *site_.directory().endpoints, [this](Key key) {
+      return endpoints_.reconcile({MessagingKind::kEndpoint, std::move(key)});
+    });
+  }
+
+  template <class T, class Reconcile>
+  void add(MessagingKind kind, ObjectCache<T>& cache, Reconcile reconcile) {
+    Unit& unit = site_.unit();
+    Controller::Params params;
+    params.name = controller_name(kind);
+    params.most = site_.config().reconciles;
+    Controller& controller = unit.control(
+        std::move(params),
+        [this, kind](const QueueKey& key) { return site_.directory().ring_key(kind, key); },
+        std::move(reconcile));
+    site_.set_controller(kind, controller);
+    // Before the controller: what is gone leaves at once, whoever its key's owner is by now.
+    cache.add_handler([this, kind](const CacheChange& change) {
+      if (change.kind == CacheChange::Kind::kDeleted) {
+        forget(ref(kind, change.key));
+      }
+    });
+    unit.drive(controller, cache);
+  }
+
+  void forget(const ObjectRefKey& object) {
+    switch (object.kind) {
+      case MessagingKind::kInfra:
+        return infras_.forget(object.key);
+      case MessagingKind::kAddress:
+      case MessagingKind::kMessagingAddress:
+        return addresses_.forget(object);
+      case MessagingKind::kConnector:
+        return connectors_.forget(object);
+      case MessagingKind::kEndpoint:
+        return endpoints_.forget(object);
+      case MessagingKind::kAddressSpacePlan:
+      case MessagingKind::kMessagingPlan:
+      case MessagingKind::kNamespace:
+        return;  // nothing is kept of them
+      default:
+        return spaces_.forget(object);
+    }
+  }
+
+  /// A plan or a namespace concerns spaces, an address plan addresses.
+  void follow_plans() {
+    const Directory& directory = site_.directory();
+    const auto spaces = [this](const CacheChange& change) {
+      if (!change.initial) {
+        site_.directory().each_space([this](MessagingKind kind, const QueueKey& key) {
+          site_.look_at(kind, key, Priority::kRetry);
+        });
+      }
+    };
+    directory.space_plans->add_handler(spaces);
+    directory.messaging_plans->add_handler(spaces);
+    directory.infras->add_handler(spaces);
+    directory.namespaces->add_handler(spaces);
+    const auto addresses = [this](const CacheChange& change) {
+      if (!change.initial) {
+        // By name, and those without one: it may be the default.
+        for (const std::string_view plan : {change.key.name, std::string_view()}) {
+          site_.directory().each_address_with_plan(plan,
+                                                   [this](MessagingKind kind, const QueueKey& key) {
+                                                     site_.look_at(kind, key, Priority::kRetry);
+                                                   });
+        }
+      }
+    };
+    directory.address_plans->add_handler(addresses);
+    directory.messaging_address_plans->add_handler(addresses);
+  }
+
+  /// A tenant concerns its namespace, its endpoints and connectors; these concern it, too.
+  void follow_tenants() {
+    const Directory& directory = site_.directory();
+    for (const MessagingKind kind :
+         {MessagingKind::kAddressSpace, MessagingKind::kTenant, MessagingKind::kProject}) {
+      directory.spaces_of(kind).add_handler([this, kind](const CacheChange& change) {
+        plans_.space_changed(ref(kind, change.key));
+        if (kind != MessagingKind::kAddressSpace && !change.initial) {
+          site_.look_at(MessagingKind::kNamespace, {change.key.cluster, "", change.key.ns});
+          if (change.kind != CacheChange::Kind::kUpdated) {
+            // Which of the two counts may be another one now.
+            for (const MessagingKind each : {MessagingKind::kTenant, MessagingKind::kProject}) {
+              site_.look_at(each, {change.key.cluster, change.key.ns, change.key.name});
+            }
+          }
+          site_.directory().each_end_of(change.key.cluster, change.key.ns,
+                                        [this](MessagingKind end, const QueueKey& key) {
+                                          site_.look_at(end, key, Priority::kRetry);
+                                        });
+        }
+      });
+    }
+    const auto tenant = [this](const CacheChange& change) {
+      if (const auto of = site_.directory().tenant(change.key.cluster, change.key.ns);
+          of && !change.initial) {
+        site_.look_at(of->key);
+      }
+    };
+    directory.endpoints->add_handler(tenant);
+    directory.connectors->add_handler([this](const CacheChange& change) {
+      // Addresses forward to it by its name.
+      if (const auto of = site_.directory().tenant(change.key.cluster, change.key.ns);
+          of && !change.initial && change.kind != CacheChange::Kind::kUpdated) {
+        site_.look_at_addresses(of->key);
+      }
+    });
+    directory.infras->add_handler([this](const CacheChange& change) {
+      plans_.infra_changed({change.key.cluster, change.key.ns, change.key.name});
+    });
+  }
+
+  Site site_;
+  InfraControl infras_;
+  SpaceControl spaces_;
+  AddressControl addresses_;
+  ConnectorControl connectors_;
+  EndpointControl endpoints_;
+  NamespaceControl namespaces_;
+  PlanControl plans_;
+};
+
+}  // namespace
+
+Role messaging_role(const MessagingConfig& config) {
+  return {"messaging",
+          [config](Unit& unit) -> std::unique_ptr<RoleWork> {
+            return std::make_unique<Work>(unit, config);
+          },
+          messaging_families()};
+}
+
+}  // namespace kintsugi::workers
