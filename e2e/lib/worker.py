@@ -19,6 +19,8 @@ class Stage:
     """A provider's workspace `greetings` with the export and the slice, and on each shard a workspace for Leases and a consumer."""
 
     SHARDS = ("root", "shard-1", "shard-2")
+    user, groups = USER, ()
+    endpoints = {"cluster": "root:greetings", "name": "workers"}
 
     def __init__(self, installation):
         self.installation = installation
@@ -59,20 +61,20 @@ class Worker:
         self.dir = pathlib.Path(self.folder.name)
         self.stage = stage
         installation = stage.installation
-        self.health = kit.free_port()
+        self.health, user = kit.free_port(), stage.user
         kubeconfig = self.dir / "kubeconfig"
         kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "base",
-            "contexts": [{"name": "base", "context": {"cluster": "base", "user": USER}}],
+            "contexts": [{"name": "base", "context": {"cluster": "base", "user": user}}],
             "clusters": [{"name": "base", "cluster": {"server": f"https://127.0.0.1:{installation.port}",
                                                       "certificate-authority": str(installation.pki / "serving-ca.crt")}}],
-            "users": [{"name": USER, "user": {"client-certificate": str(installation.dir / f"user-{USER}.crt"),
-                                              "client-key": str(installation.dir / f"user-{USER}.key")}}]}))
+            "users": [{"name": user, "user": {"client-certificate": str(installation.dir / f"user-{user}.crt"),
+                                              "client-key": str(installation.dir / f"user-{user}.key")}}]}))
         kubeconfig.chmod(0o600)
         config = {"apiVersion": "kintsugi.dev/v1alpha1", "kind": "WorkerConfiguration", "kubeconfig": str(kubeconfig),
                   "data_dir": str(self.dir / "data"), "health_probe_bind_address": f"127.0.0.1:{self.health}",
                   "metrics_bind_address": f"127.0.0.1:{kit.free_port()}",
-                  "roles": {role: {"endpoints": {"cluster": "root:greetings", "name": "workers"},
+                  "roles": {role: {"endpoints": stage.endpoints,
                                    "lease_clusters": [f"root:leases-{shard}" for shard in stage.SHARDS], **(more or {})}}}
         self.config = self.dir / "worker.yaml"
         self.config.write_text(json.dumps(config))

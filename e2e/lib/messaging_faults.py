@@ -1,0 +1,149 @@
+"""What tests of faults of the messaging worker share: one router (a stand-in) and one broker (a real Artemis) of an infra on the shard
+`root`, workers with short Leases, and what is to be there in the end."""
+import contextlib
+import http.client
+import pathlib
+import threading
+import time
+import unittest
+
+import amqp
+import kit
+import messaging_stage
+import worker
+
+LEASE = {"lease": {"duration": "5s", "give_up": "3s", "renew": "1s"}}
+
+
+class Case(unittest.TestCase):
+    stage = broker = None  # set by the module
+    SPACE = "space1"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.router = amqp.Router("r1", hazards=False).start_for(cls)
+        cls.client = amqp.Client().start_for(cls)
+        cls.client.open(cls.broker.port, name="broker")
+        cls.tenant = messaging_stage.Tenant(cls.stage.consumers["root"])
+        cls.tenant.make(*messaging_stage.infra([cls.router], [cls.broker]))
+        cls.tenant.make("AddressSpacePlan", {"metadata": {"name": "plan1"}, "spec": {"messagingInfraRef": "infra1"}})
+        cls.tenant.space(cls.SPACE)
+        cls.addClassCleanup(cls.clean)
+
+    @classmethod
+    def worker(cls, **more):
+        return worker.Worker(cls.stage, role="messaging", more={**LEASE, **more})
+
+    @classmethod
+    def clean(cls, tenant=None):
+        """What is left takes a worker away, in the order in which people would."""
+        tenant = tenant or cls.tenant
+        with cls.worker():
+            for kind in ("Address", "AddressSpace", "AddressSpacePlan", "MessagingInfra"):
+                for one in tenant.client.must("GET", tenant.path(kind))["items"]:
+                    tenant.delete(kind, one["metadata"]["name"])
+                kit.eventually(lambda k=kind: not tenant.client.must("GET", tenant.path(k))["items"], 60, f"no {kind} is left")
+
+    def begun(self, one):
+        one.until_ready()
+        self.tenant.until("AddressSpace", self.SPACE, deadline=40)
+        return self.tenant.get("AddressSpace", self.SPACE)["status"]["spaceId"]
+
+    def names(self, space_id):
+        """Queues of a space at the broker."""
+        done, names = self.client.broker("broker", "getQueueNames", connection="broker")
+        assert done, names
+        return sorted(one for one in names if one.startswith(space_id + "/"))
+
+    def exact(self, space_id, locals_, router=None):
+        """The components hold what these queues need: each once, and nothing else of the space."""
+        wanted = sorted(f"{space_id}/{one}" for one in locals_)
+        tables = (router or self.router).dump()["tables"]
+        assert self.names(space_id) == wanted, (self.names(space_id), wanted)
+        found = sorted(one["pattern"] for one in tables["address"] if (one["pattern"] or "").startswith(space_id + "/"))
+        assert found == wanted, (found, wanted)
+        links = sorted((one["externalAddress"], one["direction"]) for one in tables["autoLink"] if one["externalAddress"].startswith(space_id + "/"))
+        assert links == sorted((one, way) for one in wanted for way in ("in", "out")), (links, wanted)
+        return True
+
+    def ends(self, space_id, locals_, deadline=60):
+        self.tenant.ready(*locals_, space=self.SPACE, deadline=deadline)
+        have = sorted(one["spec"]["address"] for one in self.tenant.client.must("GET", self.tenant.path("Address"))["items"])
+        self.assertEqual(have, sorted(locals_))
+        kit.eventually(lambda: self.exact(space_id, locals_), deadline, "components hold what is wanted")
+
+    def all_away(self, space_id, locals_, deadline=60):
+        for local in locals_:
+            self.tenant.client.request("DELETE", self.tenant.path("Address", f"{self.SPACE}.{local}"))
+        kit.eventually(lambda: not self.tenant.client.must("GET", self.tenant.path("Address"))["items"], deadline, "all addresses are gone")
+        kit.eventually(lambda: self.exact(space_id, []), deadline, "nothing is left")
+
+    def insist(self, method, local, body=None):
+        """A change that is asked for until it is there, whatever fails meanwhile."""
+        path = self.tenant.path("Address", f"{self.SPACE}.{local}" if body is None else "")
+        good = (200, 202, 404) if body is None else (200, 201, 409)
+
+        def asked():
+            answer = self.tenant.client.request(method, path, body, timeout=10)
+            assert answer.status in good, answer
+            return True
+
+        kit.eventually(asked, 60, f"{method} {local}")
+
+    def insist_on(self, local):
+        self.insist("POST", local, {"apiVersion": "enmasse.io/v1beta1", "kind": "Address", "metadata": {"name": f"{self.SPACE}.{local}"},
+                                    "spec": {"address": local, "type": "queue"}})
+
+    def most(self, owner="root"):
+        """How many connections of that shard's workers the router had at once, at most."""
+        return self.router.dump()["most"].get(f"kintsugi-{owner}", 0)
+
+    def speaker(self, *workers):
+        """The worker that has a connection to the router. There is exactly one."""
+        [one] = [each for each in workers if talks_to(each.process.pid, self.router.port)]
+        return one
+
+
+def talks_to(pid, port):
+    """Whether a process has a TCP connection to that port of this machine."""
+    inodes = set()
+    for one in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            inodes.add(str(one.readlink()))
+    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "01" and int(fields[2].split(":")[1], 16) == port and f"socket:[{fields[9]}]" in inodes:
+            return True
+    return False
+
+
+class Changes(threading.Thread):
+    """Makes addresses and deletes some of them, again and again, until stop(); says which are left."""
+
+    def __init__(self, case, seed, pause=0.05):
+        super().__init__(daemon=True)
+        self.case, self.random, self.pause = case, seed, pause
+        self.left, self.fault, self.ends, self.made = [], None, threading.Event(), 0
+        case.addCleanup(self.ends.set)
+        self.start()
+
+    def run(self):
+        try:
+            while not self.ends.is_set():
+                if len(self.left) > 40 or (self.left and self.random.random() < 0.35):
+                    local = self.left.pop(self.random.randrange(len(self.left)))
+                    self.case.insist("DELETE", local)
+                else:
+                    local = f"c{self.made}"
+                    self.made += 1
+                    self.case.insist_on(local)
+                    self.left.append(local)
+                time.sleep(self.pause)
+        except (AssertionError, OSError, http.client.HTTPException) as fault:
+            self.fault = fault
+
+    def stop(self):
+        self.ends.set()
+        self.join(120)
+        assert self.fault is None and not self.is_alive(), self.fault
+        return self.left
