@@ -9,6 +9,8 @@ import kit
 import messaging_addresses
 import messaging_stage
 
+ONLY_WITH_ALL = "real brokers and routers for minutes"
+
 SIZE = 64 << 20
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
