@@ -146,6 +146,7 @@ TEST_F(Controllers, TP125_WhenTwoProxiesShareAStore_NoTupleHasTwoPartitions) {
     copy["metadata"]["ownerReferences"] = *model.at({"metadata", "ownerReferences"});
     create(kTopology, "partitions", std::move(copy));
   }
+  settle();  // before it, none of them need be stored
   run_until([&] {
     return get(kTopology, "partitions", "with-1").is_null() &&
            get(kTopology, "partitions", "with-2").is_null() &&

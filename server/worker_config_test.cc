@@ -229,7 +229,7 @@ TEST(WorkerConfig, RT6_WhatIsPrintedOfMessagingHasEveryKeyAndReadsBack) {
                          "        user: \"\"\n"
                          "        window: 100\n"
                          "      infra_clusters: []\n"
-                         "      reconciles: 256\n"),
+                         "      reconciles: 100\n"),
             std::string::npos)
       << printed;
   const auto again = parse_worker_config(printed, "/other/w.yaml", kWithMessaging);
