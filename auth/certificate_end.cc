@@ -1,12 +1,15 @@
 #include "auth/certificate_end.h"
 
+#include <arpa/inet.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/objects.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <limits>
 #include <memory>
@@ -51,17 +54,25 @@ std::optional<std::int64_t> first_end_of(std::string_view pem) noexcept {
 
 namespace {
 
-/// Values of one kind in the subject of the first certificate.
-std::vector<std::string> subject_values(std::string_view pem, int kind) {
-  std::vector<std::string> values;
+using CertificatePtr = std::unique_ptr<X509, Deleter>;
+
+/// Null: there is none.
+CertificatePtr first_of(std::string_view pem) {
   if (pem.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    return values;
+    return nullptr;
   }
   const std::unique_ptr<BIO, Deleter> source(
       BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  const std::unique_ptr<X509, Deleter> certificate(
+  CertificatePtr certificate(
       source == nullptr ? nullptr : PEM_read_bio_X509(source.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
+  return certificate;
+}
+
+/// Values of one kind in the subject of the first certificate.
+std::vector<std::string> subject_values(std::string_view pem, int kind) {
+  std::vector<std::string> values;
+  const CertificatePtr certificate = first_of(pem);
   const X509_NAME* const subject =
       certificate == nullptr ? nullptr : X509_get_subject_name(certificate.get());
   for (int i = -1; subject != nullptr;) {
@@ -86,6 +97,71 @@ bool is_of_organization(std::string_view pem, std::string_view organization) {
 std::string common_name_of(std::string_view pem) {
   std::vector<std::string> values = subject_values(pem, NID_commonName);
   return values.empty() ? std::string() : std::move(values.front());
+}
+
+namespace {
+
+constexpr std::size_t kMostNames = 16;
+
+struct NamesDeleter {
+  void operator()(GENERAL_NAMES* names) const noexcept { GENERAL_NAMES_free(names); }
+};
+
+std::vector<std::string> names_in(X509* certificate) {
+  std::vector<std::string> out;
+  const std::unique_ptr<GENERAL_NAMES, NamesDeleter> names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const one = sk_GENERAL_NAME_value(names.get(), i);
+    const bool is_name = one->type == GEN_DNS;
+    if ((!is_name && one->type != GEN_IPADD) || out.size() == kMostNames) {
+      continue;
+    }
+    const ASN1_STRING* const value = is_name ? one->d.dNSName : one->d.iPAddress;
+    const std::string text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
+                           static_cast<std::size_t>(ASN1_STRING_length(value)));
+    std::array<char, INET6_ADDRSTRLEN> address{};
+    if (is_name) {
+      out.push_back(text);
+    } else if ((text.size() == 4 || text.size() == 16) &&
+               ::inet_ntop(text.size() == 4 ? AF_INET : AF_INET6, text.data(), address.data(),
+                           address.size()) != nullptr) {
+      out.emplace_back(address.data());
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<CertificateFacts> facts_of(std::string_view pem) {
+  const CertificatePtr certificate = first_of(pem);
+  std::tm begin{}, end{};
+  if (certificate == nullptr ||
+      ASN1_TIME_to_tm(X509_get0_notBefore(certificate.get()), &begin) != 1 ||
+      ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) {
+    ERR_clear_error();
+    return std::nullopt;
+  }
+  CertificateFacts facts;
+  facts.begins = ::timegm(&begin);
+  facts.ends = ::timegm(&end);
+  facts.is_ca = X509_check_ca(certificate.get()) != 0;
+  facts.for_servers = X509_check_purpose(certificate.get(), X509_PURPOSE_SSL_SERVER, 0) == 1;
+  facts.for_clients = X509_check_purpose(certificate.get(), X509_PURPOSE_SSL_CLIENT, 0) == 1;
+  facts.names = names_in(certificate.get());
+  ERR_clear_error();
+  return facts;
+}
+
+bool names_host(std::string_view pem, const std::string& host) {
+  const CertificatePtr certificate = first_of(pem);
+  const bool named =
+      certificate != nullptr &&
+      (X509_check_host(certificate.get(), host.data(), host.size(), 0, nullptr) == 1 ||
+       X509_check_ip_asc(certificate.get(), host.c_str(), 0) == 1);
+  ERR_clear_error();
+  return named;
 }
 
 }  // namespace kintsugi::auth

@@ -13,6 +13,7 @@ struct LoadedProxyConfig {
   proxy::ProxyConfig config;
   std::string path;  ///< of the file; "" without
   std::string text;  ///< what it holds
+  krm::ConfigOrigin origin;
 };
 
 /// Reads all of it once more, for a reload. @error kConfig names flag or file, line and cause.

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "base/strings.h"
-#include "krm/json.h"
-#include "krm/yaml.h"
+#include "krm/config_values.h"
 #include "net/address_rules.h"
 #include "net/upstream.h"
 #include "server/files.h"
 #include "server/internal/messaging_settings.h"
-#include "server/internal/worker_values.h"
 #include "workers/runtime/endpoints/endpoint_url.h"
 
 namespace kintsugi::server {
@@ -20,40 +19,28 @@ namespace {
 
 using krm::Json;
 
-constexpr std::size_t kLeastBytes = std::size_t{1} << 20, kMostBytes = std::size_t{1} << 50;
+constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20, kMostBytes = std::int64_t{1} << 50;
 constexpr Duration kLeastTime = milliseconds(10);
 constexpr double kMostWrites = 1'000'000;
 constexpr std::string_view kAddressForm = "must be <IP address>:<port>, :<port>, /<socket> or 0";
 
-/// As typed, before what belongs together is compared.
-struct RoleSection {
-  WorkerRoleConfig config;
-  std::vector<std::string> servers;  ///< `server`
-};
-
-WorkerSetter address(WorkerAddress& target) {
-  return [&target](const Json& value) -> std::string {
-    auto parsed = value.is_string() ? parse_worker_address(value.as_string()) : std::nullopt;
-    if (!parsed) {
-      return std::string(kAddressForm);
-    }
-    target = std::move(*parsed);
-    return {};
-  };
+krm::ConfigValue address(WorkerAddress& target) {
+  return {[&target](const Json& value) -> std::string {
+            auto parsed =
+                value.is_string() ? parse_worker_address(value.as_string()) : std::nullopt;
+            if (!parsed) {
+              return std::string(kAddressForm);
+            }
+            target = std::move(*parsed);
+            return {};
+          },
+          [&target] { return Json(address_text(target)); }};
 }
 
 std::optional<WorkerIsolation> isolation_of(std::string_view text) {
   return text == "process"  ? std::optional(WorkerIsolation::kProcess)
          : text == "thread" ? std::optional(WorkerIsolation::kThread)
                             : std::nullopt;
-}
-
-WorkerSetter isolation(WorkerIsolation& target) {
-  return [&target](const Json& value) -> std::string {
-    const auto known = value.is_string() ? isolation_of(value.as_string()) : std::nullopt;
-    target = known.value_or(target);
-    return known ? "" : "must be process or thread";
-  };
 }
 
 /// Names that stand in paths of requests.
@@ -63,60 +50,99 @@ bool is_cluster(std::string_view name) {
   });
 }
 
-WorkerSetter clusters(std::vector<std::string>& target) {
-  return [&target, read = worker_texts(target)](const Json& value) -> std::string {
-    return read(value).empty() && std::all_of(target.begin(), target.end(), is_cluster)
-               ? ""
-               : "must be a list of logical clusters";
-  };
+krm::ConfigValue clusters(std::vector<std::string>& target) {
+  krm::ConfigValue list = krm::text_list(target);
+  return {[&target, set = std::move(list.set)](const Json& value) -> std::string {
+            return set(value).empty() && std::all_of(target.begin(), target.end(), is_cluster)
+                       ? ""
+                       : "must be a list of logical clusters";
+          },
+          std::move(list.show)};
 }
 
-WorkerSetter cluster(std::string& target) {
-  return [&target](const Json& value) -> std::string {
-    if (!value.is_string() || !is_cluster(value.as_string())) {
-      return "must be a logical cluster";
-    }
-    target = value.as_string();
-    return {};
-  };
+/// "" is none.
+krm::ConfigValue cluster(std::string& target) {
+  return {
+      [&target](const Json& value) -> std::string {
+        if (!value.is_string() || (!value.as_string().empty() && !is_cluster(value.as_string()))) {
+          return "must be a logical cluster";
+        }
+        target = value.as_string();
+        return {};
+      },
+      [&target] { return Json(target); }};
 }
 
 /// One URL, or a list of them.
-WorkerSetter servers(std::vector<std::string>& target) {
-  return [&target, read = worker_texts(target)](const Json& value) -> std::string {
-    if (value.is_string() && !value.as_string().empty()) {
-      target = {std::string(value.as_string())};
-      return {};
-    }
-    return read(value).empty() && !target.empty() ? "" : "must be a URL, or a list of them";
-  };
+krm::ConfigValue servers(std::vector<std::string>& target) {
+  krm::ConfigValue list = krm::text_list(target);
+  return {[&target, set = std::move(list.set)](const Json& value) -> std::string {
+            if (value.is_string() && !value.as_string().empty()) {
+              target = {std::string(value.as_string())};
+              return {};
+            }
+            return set(value).empty() ? "" : "must be a URL, or a list of them";
+          },
+          [&target] { return target.size() == 1 ? Json(target.front()) : krm::texts(target); }};
 }
 
-std::vector<WorkerKey> role_keys(RoleSection& section, const std::string& folder) {
-  WorkerRoleConfig& role = section.config;
-  std::vector<WorkerKey> keys = {
-      {"endpoints",
-       {},
-       {{"cluster", cluster(role.slice_cluster)}, {"name", worker_text(role.slice)}}},
-      {"server", servers(section.servers)},
-      {"allowed_endpoint_hosts", worker_texts(role.allowed_endpoint_hosts)},
+krm::ConfigTable role_keys(WorkerRoleConfig& role, const std::string& folder) {
+  const auto bytes = [](std::size_t& target, std::int64_t low) {
+    return krm::number(target, low, kMostBytes, "number of bytes");
+  };
+  krm::ConfigTable keys = {
+      {"endpoints.cluster", cluster(role.slice_cluster)},
+      {"endpoints.name", krm::text(role.slice)},
+      {"server", servers(role.servers)},
+      {"allowed_endpoint_hosts", krm::text_list(role.allowed_endpoint_hosts)},
       {"lease_clusters", clusters(role.lease_clusters)},
-      {"memory_limit_bytes", worker_bytes(role.memory_limit, 16 * kLeastBytes, kMostBytes)},
-      {"journal_max_bytes", worker_bytes(role.journal_max, kLeastBytes, kMostBytes)},
-      {"write_budget",
-       {},
-       {{"per_second", worker_number(role.writes_per_second, 0.1, kMostWrites)},
-        {"burst", worker_number(role.burst, 1, kMostWrites)}}},
-      {"lease",
-       {},
-       {{"duration", worker_duration(role.lease_duration, kLeastTime)},
-        {"renew", worker_duration(role.lease_renew, kLeastTime)},
-        {"give_up", worker_duration(role.lease_give_up, kLeastTime)}}},
+      {"memory_limit_bytes", bytes(role.memory_limit, 16 * kLeastBytes)},
+      {"journal_max_bytes", bytes(role.journal_max, kLeastBytes)},
+      {"write_budget.per_second", krm::fraction(role.writes_per_second, 0.1, kMostWrites)},
+      {"write_budget.burst", krm::fraction(role.burst, 1, kMostWrites)},
+      {"lease.duration", krm::duration(role.lease_duration, kLeastTime)},
+      {"lease.renew", krm::duration(role.lease_renew, kLeastTime)},
+      {"lease.give_up", krm::duration(role.lease_give_up, kLeastTime)},
   };
   if (role.name == "messaging") {
-    keys.push_back({"messaging", {}, messaging_keys(role.messaging, folder)});
+    krm::ConfigTable own = messaging_keys(role.messaging, folder);
+    std::move(own.begin(), own.end(), std::back_inserter(keys));
   }
   return keys;
+}
+
+using Roles = std::vector<std::unique_ptr<WorkerRoleConfig>>;
+
+/// Every key of the document. @param known  roles that this program has
+krm::ConfigTable key_table(WorkerConfig& config, Roles& roles,
+                           const std::vector<std::string>& known, const std::string& folder) {
+  return {
+      {"kubeconfig", krm::file(config.kubeconfig, folder)},
+      {"data_dir", krm::file(config.data_dir, folder)},
+      {"metrics_bind_address", address(config.metrics)},
+      {"health_probe_bind_address", address(config.health)},
+      {"isolation",
+       krm::one_of<WorkerIsolation>(config.isolation, {{"process", WorkerIsolation::kProcess},
+                                                       {"thread", WorkerIsolation::kThread}})},
+      {"roles",
+       {},
+       {true,
+        [&roles, &known, folder](const std::string& name) -> std::optional<krm::ConfigTable> {
+          if (std::find(known.begin(), known.end(), name) == known.end()) {
+            return std::nullopt;
+          }
+          roles.push_back(std::make_unique<WorkerRoleConfig>());
+          roles.back()->name = name;
+          return role_keys(*roles.back(), folder);
+        },
+        [&roles, folder] {
+          std::vector<std::pair<std::string, krm::ConfigTable>> all;
+          for (const auto& role : roles) {
+            all.emplace_back(role->name, role_keys(*role, folder));
+          }
+          return all;
+        }}},
+  };
 }
 
 /// What one endpoint of a configuration must be. The host is the operator's own word here.
@@ -128,39 +154,36 @@ std::string wrong_endpoint(const std::string& url) {
   return endpoint ? "" : std::string(endpoint.error().message());
 }
 
-Expected<void> judge_role(const RoleSection& section, const std::string& path,
-                          const WorkerReader& reader) {
-  const WorkerRoleConfig& role = section.config;
+void judge_role(const WorkerRoleConfig& role, krm::ConfigReader& reader) {
+  const std::string path = "roles." + role.name;
   if (role.slice.empty() != role.slice_cluster.empty()) {
-    return fail(reader.fault(path + ".endpoints", "needs both of cluster and name"));
+    reader.fault(path + ".endpoints", "needs both of cluster and name");
+  } else if (role.slice.empty() == role.servers.empty()) {
+    reader.fault(path, role.slice.empty() ? "needs endpoints, or server"
+                                          : "has both of endpoints and server");
   }
-  if (role.slice.empty() == section.servers.empty() && role.servers.empty()) {
-    return fail(reader.fault(path, role.slice.empty() ? "needs endpoints, or server"
-                                                      : "has both of endpoints and server"));
-  }
-  for (const std::string& url : section.servers) {
+  for (const std::string& url : role.servers) {
     if (const std::string wrong = wrong_endpoint(url); !wrong.empty()) {
-      return fail(reader.fault(path + ".server", wrong));
+      reader.fault(path + ".server", wrong);
     }
   }
   if (role.lease_clusters.empty()) {
-    return fail(reader.fault(path + ".lease_clusters", "is required"));
+    reader.fault(path + ".lease_clusters", "is required");
   }
   if (role.lease_duration % seconds(1) != Duration{}) {
-    return fail(reader.fault(path + ".lease.duration", "must be whole seconds"));
+    reader.fault(path + ".lease.duration", "must be whole seconds");
   }
   if (role.lease_give_up >= role.lease_duration) {
-    return fail(reader.fault(path + ".lease.give_up", "must be less than duration, which is " +
-                                                          duration_text(role.lease_duration)));
+    reader.fault(path + ".lease.give_up",
+                 "must be less than duration, which is " + krm::duration_text(role.lease_duration));
   }
   if (role.lease_renew >= role.lease_give_up) {
-    return fail(reader.fault(path + ".lease.renew", "must be less than give_up, which is " +
-                                                        duration_text(role.lease_give_up)));
+    reader.fault(path + ".lease.renew",
+                 "must be less than give_up, which is " + krm::duration_text(role.lease_give_up));
   }
   if (const auto [key, what] = messaging_fault(role.messaging); !what.empty()) {
-    return fail(reader.fault(path + ".messaging." + key, what));
+    reader.fault(path + "." + key, what);
   }
-  return {};
 }
 
 Expected<void> set_address(const char* flag, const std::optional<std::string>& text,
@@ -208,43 +231,6 @@ Expected<std::vector<std::string>> shards_of(const std::string& text) {
     if (std::find(out.begin(), out.end(), one) == out.end()) {
       out.push_back(std::move(one));
     }
-  }
-  return out;
-}
-
-Json texts(const std::vector<std::string>& all) {
-  Json out = Json::array();
-  for (const std::string& one : all) {
-    out.push_back(one);
-  }
-  return out;
-}
-
-Json number(double value) {
-  const auto whole = static_cast<std::int64_t>(value);
-  return static_cast<double>(whole) == value ? Json(whole) : Json(value);
-}
-
-Json role_document(const WorkerRoleConfig& role) {
-  Json out = Json::object(
-      {{"allowed_endpoint_hosts", texts(role.allowed_endpoint_hosts)},
-       {"journal_max_bytes", static_cast<std::int64_t>(role.journal_max)},
-       {"lease", Json::object({{"duration", duration_text(role.lease_duration)},
-                               {"give_up", duration_text(role.lease_give_up)},
-                               {"renew", duration_text(role.lease_renew)}})},
-       {"lease_clusters", texts(role.lease_clusters)},
-       {"memory_limit_bytes", static_cast<std::int64_t>(role.memory_limit)},
-       {"write_budget", Json::object({{"burst", number(role.burst)},
-                                      {"per_second", number(role.writes_per_second)}})}});
-  if (role.servers.empty()) {
-    out["endpoints"] = Json::object({{"cluster", role.slice_cluster}, {"name", role.slice}});
-  } else if (role.servers.size() == 1) {
-    out["server"] = role.servers.front();
-  } else {
-    out["server"] = texts(role.servers);
-  }
-  if (role.name == "messaging") {
-    out["messaging"] = messaging_document(role.messaging);
   }
   return out;
 }
@@ -313,56 +299,35 @@ Expected<std::vector<std::string>> parse_worker_roles(std::string_view text,
 
 Expected<WorkerConfig> parse_worker_config(std::string_view text, const std::string& path,
                                            const std::vector<std::string>& known,
-                                           const WorkerOverrides& overrides) {
-  krm::YamlReport report;
-  report.collect_lines = true;
-  auto document = krm::parse_yaml(text, &report);
-  if (!document) {
-    return fail(Errc::kConfig, path + ": " + std::string(document.error().message()));
-  }
-  if (!report.duplicate_keys.empty()) {
-    return fail(Errc::kConfig, path + ": " + report.duplicate_keys.front());
-  }
-  const WorkerReader reader(path, report.key_lines);
-  if (document->text({"kind"}) != "WorkerConfiguration") {
-    return fail(reader.fault("kind", "must be WorkerConfiguration"));
-  }
-  if (document->text({"apiVersion"}) != "kintsugi.dev/v1alpha1") {
-    return fail(reader.fault("apiVersion", "must be kintsugi.dev/v1alpha1"));
+                                           const WorkerOverrides& overrides,
+                                           krm::ConfigOrigin* origin) {
+  auto reader = krm::ConfigReader::open(text, path, "WorkerConfiguration");
+  if (!reader) {
+    return fail(std::move(reader.error()));
   }
   const std::string folder = std::filesystem::path(path).parent_path().string();
   WorkerConfig config;
   config.data_dir = (std::filesystem::path(folder) / config.data_dir).string();
-  std::vector<std::unique_ptr<RoleSection>> sections;
-  std::string head;
-  const std::vector<WorkerKey> keys = {
-      {"apiVersion", worker_text(head)},
-      {"kind", worker_text(head)},
-      {"kubeconfig", worker_file(config.kubeconfig, folder)},
-      {"data_dir", worker_file(config.data_dir, folder)},
-      {"metrics_bind_address", address(config.metrics)},
-      {"health_probe_bind_address", address(config.health)},
-      {"isolation", isolation(config.isolation)},
-      {"roles",
-       {},
-       {},
-       [&](const std::string& name) -> std::vector<WorkerKey> {
-         if (std::find(known.begin(), known.end(), name) == known.end()) {
-           return {};
-         }
-         sections.push_back(std::make_unique<RoleSection>());
-         sections.back()->config.name = name;
-         return role_keys(*sections.back(), folder);
-       }},
-  };
-  if (auto done = reader.read(*document, "", keys); !done) {
-    return fail(std::move(done.error()));
+  Roles roles;
+  const krm::ConfigTable table = key_table(config, roles, known, folder);
+  reader->read(table);
+  if (!reader->is_right()) {
+    return fail(reader->error());
   }
-  if (config.kubeconfig.empty()) {
-    return fail(reader.fault("kubeconfig", "is required"));
-  }
+  const auto before = krm::ConfigOrigin::values_of(table);
   if (auto done = apply(overrides, config); !done) {
     return fail(std::move(done.error()));
+  }
+  if (overrides.shards) {
+    auto urls = shards_of(*overrides.shards);
+    if (!urls) {
+      return fail(std::move(urls.error()));
+    }
+    for (const auto& role : roles) {
+      role->servers = *urls;
+      role->slice.clear();
+      role->slice_cluster.clear();
+    }
   }
   std::vector<std::string> wanted;
   if (overrides.roles) {
@@ -372,66 +337,59 @@ Expected<WorkerConfig> parse_worker_config(std::string_view text, const std::str
     }
     wanted = std::move(*named);
   }
-  std::vector<std::string> shards;
-  if (overrides.shards) {
-    auto urls = shards_of(*overrides.shards);
-    if (!urls) {
-      return fail(std::move(urls.error()));
-    }
-    shards = std::move(*urls);
+  if (origin != nullptr) {
+    origin->lines = reader->lines();
+    origin->amended_since(before, table);
   }
-  for (const auto& section : sections) {
-    WorkerRoleConfig& role = section->config;
-    if (!shards.empty()) {
-      role.servers = shards;
+  for (const auto& [key, value] :
+       {std::pair<const char*, const std::string&>("kubeconfig", config.kubeconfig),
+        {"data_dir", config.data_dir}}) {
+    if (value.empty()) {
+      reader->fault(key, "is required");
     }
-    if (auto right = judge_role(*section, "roles." + role.name, reader); !right) {
-      return fail(std::move(right.error()));
-    }
-    if (!shards.empty()) {
-      role.slice.clear();
-      role.slice_cluster.clear();
-    } else {
-      role.servers = section->servers;
-    }
+  }
+  for (const auto& role : roles) {
+    judge_role(*role, *reader);
     if (!overrides.roles) {
-      wanted.push_back(role.name);
+      wanted.push_back(role->name);
     }
   }
   if (wanted.empty()) {
-    return fail(reader.fault("roles", "names no role; known: " + join(known, ", ")));
+    reader->fault("roles", "names no role; known: " + join(known, ", "));
   }
   for (const std::string& name : wanted) {
-    const auto found = std::find_if(sections.begin(), sections.end(), [&](const auto& section) {
-      return section->config.name == name;
-    });
-    if (found == sections.end()) {
-      return fail(reader.fault("roles", "has no section " + name + ", which is to run"));
+    const auto found = std::find_if(roles.begin(), roles.end(),
+                                    [&](const auto& role) { return role->name == name; });
+    if (found == roles.end()) {
+      reader->fault("roles", "has no section " + name + ", which is to run");
+    } else {
+      config.roles.push_back(**found);
     }
-    config.roles.push_back((*found)->config);
   }
   if (!config.metrics.address.empty() && config.metrics == config.health &&
       (config.metrics.port != 0 || config.metrics.address.starts_with('/'))) {
-    return fail(reader.fault("health_probe_bind_address",
-                             "is that of metrics_bind_address, " + address_text(config.metrics)));
+    reader->fault("health_probe_bind_address",
+                  "is that of metrics_bind_address, " + address_text(config.metrics));
+  }
+  if (!reader->is_right()) {
+    return fail(reader->error());
   }
   return config;
 }
 
-std::string render_worker_config(const WorkerConfig& config) {
-  Json roles = Json::object();
+std::vector<krm::ShownKey> shown_config(const WorkerConfig& config,
+                                        const krm::ConfigOrigin& origin) {
+  WorkerConfig copy = config;
+  Roles roles;
   for (const WorkerRoleConfig& role : config.roles) {
-    roles[role.name] = role_document(role);
+    roles.push_back(std::make_unique<WorkerRoleConfig>(role));
   }
-  return krm::to_yaml(Json::object(
-      {{"apiVersion", "kintsugi.dev/v1alpha1"},
-       {"kind", "WorkerConfiguration"},
-       {"kubeconfig", config.kubeconfig},
-       {"data_dir", config.data_dir},
-       {"metrics_bind_address", address_text(config.metrics)},
-       {"health_probe_bind_address", address_text(config.health)},
-       {"isolation", config.isolation == WorkerIsolation::kProcess ? "process" : "thread"},
-       {"roles", std::move(roles)}}));
+  const std::vector<std::string> none;  // is added
+  return krm::shown_keys(key_table(copy, roles, none, ""), origin);
+}
+
+std::string render_worker_config(const WorkerConfig& config) {
+  return krm::config_yaml("WorkerConfiguration", shown_config(config));
 }
 
 }  // namespace kintsugi::server

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "krm/config_table.h"
 #include "workers/messaging/messaging_config.h"
 
 namespace kintsugi::server {
@@ -66,14 +67,20 @@ struct WorkerOverrides {
 
 /// Reads the document, lets `overrides` win, and checks what can be checked without other files.
 /// Without `overrides.roles` the roles of the document are to run.
-/// @error kConfig "<path>:<line>: <key>: <what is wrong>", or "--<flag>: …".
+/// @param origin  is filled; may be null.
+/// @error kConfig "<path>:<line>: <key>: <what is wrong>", a line for each fault (OP-105), or
+/// "--<flag>: …".
 [[nodiscard]] Expected<WorkerConfig> parse_worker_config(std::string_view text,
                                                          const std::string& path,
                                                          const std::vector<std::string>& known,
-                                                         const WorkerOverrides& overrides = {});
+                                                         const WorkerOverrides& overrides = {},
+                                                         krm::ConfigOrigin* origin = nullptr);
 
-/// The document that says the same with every default written out; secrets are in files that it
-/// names, and not in it.
+/// Every key of the roles that are to run, with its value and source (OP-106). None of them is a
+/// secret: those are in files.
+[[nodiscard]] std::vector<krm::ShownKey> shown_config(const WorkerConfig& config,
+                                                      const krm::ConfigOrigin& origin = {});
+/// The document that says the same.
 [[nodiscard]] std::string render_worker_config(const WorkerConfig& config);
 
 }  // namespace kintsugi::server

@@ -56,10 +56,10 @@ TEST(WorkerConfig, RT6_WhatIsPrintedIsWholeAndReadsBackToTheSame) {
   const std::string printed = render_worker_config(*config);
   EXPECT_EQ(printed,
             "apiVersion: kintsugi.dev/v1alpha1\n"
+            "kind: WorkerConfiguration\n"
             "data_dir: /etc/worker-data\n"
             "health_probe_bind_address: \"127.0.0.1:8081\"\n"
             "isolation: process\n"
-            "kind: WorkerConfiguration\n"
             "kubeconfig: /etc/k\n"
             "metrics_bind_address: \"127.0.0.1:8080\"\n"
             "roles:\n"
@@ -73,9 +73,9 @@ TEST(WorkerConfig, RT6_WhatIsPrintedIsWholeAndReadsBackToTheSame) {
             "      duration: 15s\n"
             "      give_up: 10s\n"
             "      renew: 2s\n"
-            "    lease_clusters:\n"
-            "    - root\n"
+            "    lease_clusters: [\"root\"]\n"
             "    memory_limit_bytes: 1073741824\n"
+            "    server: []\n"
             "    write_budget:\n"
             "      burst: 400\n"
             "      per_second: 200\n");
@@ -132,9 +132,11 @@ TEST(WorkerConfig, RT_T006_EachFaultNamesLineAndPath) {
        "/etc/w.yaml:1: kubeconfig: is required"},
       {kHead, "/etc/w.yaml:1: roles: names no role; known: example, other"},
       {kHead + "roles: {}\n", "/etc/w.yaml:4: roles: names no role; known: example, other"},
-      {kHead + kRole + "dataDir: x\n", "/etc/w.yaml:8: dataDir: unknown key"},
+      {kHead + kRole + "dataDir: x\n",
+       "/etc/w.yaml:8: dataDir: unknown key \"dataDir\"; did you mean \"data_dir\"?"},
       {kHead + kRole + "data_dir: 1\n", "/etc/w.yaml:8: data_dir: must be a file name"},
-      {kHead + kRole + "isolation: fork\n", "/etc/w.yaml:8: isolation: must be process or thread"},
+      {kHead + kRole + "isolation: fork\n",
+       "/etc/w.yaml:8: isolation: must be one of process, thread"},
       {kHead + kRole + "metrics_bind_address: localhost:1\n",
        "/etc/w.yaml:8: metrics_bind_address: " + address},
       {kHead + kRole + "health_probe_bind_address: 8081\n",
@@ -142,14 +144,16 @@ TEST(WorkerConfig, RT_T006_EachFaultNamesLineAndPath) {
       {kHead + kRole + "health_probe_bind_address: 127.0.0.1:8080\n",
        "/etc/w.yaml:8: health_probe_bind_address: is that of metrics_bind_address, "
        "127.0.0.1:8080"},
-      {kHead + "roles: [example]\n", "/etc/w.yaml:4: roles: must be a section with keys"},
-      {kHead + "roles:\n  exampel: {}\n", "/etc/w.yaml:5: roles.exampel: unknown key"},
+      {kHead + "roles: [example]\n", "/etc/w.yaml:4: roles: must be sections by name"},
+      {kHead + "roles:\n  exampel: {}\n", "/etc/w.yaml:5: roles.exampel: unknown key \"exampel\""},
       {kHead + "roles:\n  example:\n", "/etc/w.yaml:5: roles.example: must be a section with keys"},
       {kHead + "roles:\n  example: {lease_clusters: [root]}\n",
        "/etc/w.yaml:5: roles.example: needs endpoints, or server"},
       {kHead + kRole + "    server: https://a\n",
        "/etc/w.yaml:5: roles.example: has both of endpoints and server"},
-      {kHead + kRole + "    enpoints: {}\n", "/etc/w.yaml:8: roles.example.enpoints: unknown key"},
+      {kHead + kRole + "    enpoints: {}\n",
+       "/etc/w.yaml:8: roles.example.enpoints: unknown key \"enpoints\"; did you mean "
+       "\"endpoints\"?"},
       {kHead + "roles:\n  example:\n    lease_clusters: [root]\n    endpoints:\n      name: x\n",
        "/etc/w.yaml:7: roles.example.endpoints: needs both of cluster and name"},
       {kHead + "roles:\n  example:\n    lease_clusters: [root]\n    endpoints:\n      name: x\n"
@@ -272,7 +276,9 @@ TEST(WorkerConfig, RT_T006_EachFaultOfMessagingNamesLineAndPath) {
   const std::string time = "must be a duration such as 500ms, 15s or 1m, from ";
   const std::pair<std::string, std::string> rows[] = {
       {"messaging: true", "8: roles.messaging.messaging: must be a section with keys"},
-      {"messaging: {infraClusters: []}", "8: roles.messaging.messaging.infraClusters: unknown key"},
+      {"messaging: {infraClusters: []}",
+       "8: roles.messaging.messaging.infraClusters: unknown key \"infraClusters\"; did you mean "
+       "\"infra_clusters\"?"},
       {"messaging: {infra_clusters: root}",
        "8: roles.messaging.messaging.infra_clusters: must be a list of texts"},
       {"messaging: {allow_local_connectors: 'yes'}",
@@ -284,15 +290,15 @@ TEST(WorkerConfig, RT_T006_EachFaultOfMessagingNamesLineAndPath) {
       {"messaging: {components: {ca_file: 1}}",
        "8: roles.messaging.messaging.components.ca_file: must be a file name"},
       {"messaging: {components: {window: 0}}",
-       "8: roles.messaging.messaging.components.window: must be a whole number from 1 to 10000"},
+       "8: roles.messaging.messaging.components.window: must be a number from 1 to 10000"},
       {"messaging: {components: {window: 1Ki}}",
-       "8: roles.messaging.messaging.components.window: must be a whole number from 1 to 10000"},
+       "8: roles.messaging.messaging.components.window: must be a number from 1 to 10000"},
       {"messaging: {checks: {counters: 5ms}}",
        "8: roles.messaging.messaging.checks.counters: " + time + "10ms to 1h"},
       {"messaging: {checks: {sweep: never}}",
        "8: roles.messaging.messaging.checks.sweep: " + time + "10ms to 1h"},
       {"messaging: {reconciles: 100001}",
-       "8: roles.messaging.messaging.reconciles: must be a whole number from 1 to 100000"},
+       "8: roles.messaging.messaging.reconciles: must be a number from 1 to 100000"},
       {"messaging: {components: {ca_file: ca, key_file: k}}",
        "8: roles.messaging.messaging.components: needs both of certificate_file and key_file, or "
        "none"},
@@ -308,7 +314,7 @@ TEST(WorkerConfig, RT_T006_EachFaultOfMessagingNamesLineAndPath) {
     EXPECT_EQ(config.error().message(), "/etc/w.yaml:" + error) << text;
   }
   EXPECT_EQ(error_of(kHead + kRole + "    messaging: {}\n"),
-            "/etc/w.yaml:8: roles.example.messaging: unknown key");
+            "/etc/w.yaml:8: roles.example.messaging: unknown key \"messaging\"");
 }
 
 TEST(WorkerConfig, RT1_RT_T001_EmptyUnknownAndRepeatedRolesAreNamed) {

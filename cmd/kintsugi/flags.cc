@@ -4,6 +4,7 @@
 #include <boost/program_options.hpp>
 #include <sstream>
 
+#include "base/near_name.h"
 #include "base/strings.h"
 
 namespace kintsugi::cmd {
@@ -12,8 +13,6 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char* kHelp = "help";
-constexpr std::size_t kLongestTyped = 64;
-constexpr std::size_t kShortWord = 3;                        // letters
 constexpr unsigned kLineLength = 100, kLeastHelpWidth = 58;  // columns
 
 template <class Integer>
@@ -139,26 +138,6 @@ Expected<std::vector<po::option>> lex(const FlagTable& table,
   }
 }
 
-/// Letters that are added, left out, changed, or swapped with their neighbour.
-std::size_t distance(std::string_view from, std::string_view to) {
-  std::vector<std::vector<std::size_t>> steps(from.size() + 1,
-                                              std::vector<std::size_t>(to.size() + 1));
-  for (std::size_t i = 0; i <= from.size(); ++i) {
-    for (std::size_t j = 0; j <= to.size(); ++j) {
-      if (i == 0 || j == 0) {
-        steps[i][j] = i + j;
-        continue;
-      }
-      steps[i][j] = std::min({steps[i - 1][j] + 1, steps[i][j - 1] + 1,
-                              steps[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0U : 1U)});
-      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
-        steps[i][j] = std::min(steps[i][j], steps[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return steps.back().back();
-}
-
 }  // namespace
 
 std::function<Expected<void>(std::string_view)> into(std::string& target) {
@@ -200,6 +179,16 @@ std::function<Expected<void>(std::string_view)> into(std::vector<std::string>& t
   };
 }
 
+Expected<void> take_choice(std::string_view value, const std::vector<std::string>& known,
+                           std::string& target) {
+  if (std::find(known.begin(), known.end(), value) == known.end()) {
+    return fail(Errc::kConfig,
+                "\"" + std::string(value) + "\" is none of " + known[1] + ", " + known[2]);
+  }
+  target = value == known.front() ? known[1] : value;
+  return {};
+}
+
 FlagTable without_setters(FlagTable table) {
   for (FlagGroup& group : table) {
     for (Flag& flag : group.flags) {
@@ -237,27 +226,6 @@ Expected<ParsedFlags> parse_flags(const FlagTable& table, const std::vector<std:
     }
   }
   return parsed;
-}
-
-std::string nearest_name(std::string_view typed, const std::vector<std::string>& known) {
-  if (typed.size() > kLongestTyped) {
-    return "";
-  }
-  const std::size_t most = typed.size() <= kShortWord ? 1 : 2;
-  const std::string* nearest = nullptr;
-  std::size_t least = std::min(most + 1, typed.size());
-  for (const std::string& name : known) {
-    if (const std::size_t steps = distance(typed, name); steps < least) {
-      least = steps;
-      nearest = &name;
-    }
-  }
-  if (nearest != nullptr) {
-    return *nearest;
-  }
-  const auto begins = [typed](const std::string& name) { return name.starts_with(typed); };
-  const bool is_only = std::count_if(known.begin(), known.end(), begins) == 1;
-  return is_only && !typed.empty() ? *std::find_if(known.begin(), known.end(), begins) : "";
 }
 
 std::string nearest_flag(std::string_view typed, const FlagTable& table) {

@@ -43,6 +43,12 @@ struct CommandAbout {
     std::vector<std::string>& target);
 /// @}
 
+/// One of a few words, of which a switch without a value ("true") means the second.
+/// @param known  "true" and two words.
+[[nodiscard]] Expected<void> take_choice(std::string_view value,
+                                         const std::vector<std::string>& known,
+                                         std::string& target);
+
 /// The table without its setters, which refer to options that end earlier.
 [[nodiscard]] FlagTable without_setters(FlagTable table);
 
@@ -64,11 +70,7 @@ struct ParsedFlags {
                                                 const std::vector<std::string>& arguments,
                                                 UnknownFlags unknown = UnknownFlags::kRefused);
 
-/// The known name that somebody may have meant, "" for none: up to two letters added, left out,
-/// changed or swapped (one in words of up to three), else the only name that begins so.
-[[nodiscard]] std::string nearest_name(std::string_view typed,
-                                       const std::vector<std::string>& known);
-/// The same among the options of a table, without dashes.
+/// nearest_name() among the options of a table, without dashes.
 [[nodiscard]] std::string nearest_flag(std::string_view typed, const FlagTable& table);
 /// "unknown option --foo", with "; did you mean --food?" where one is near.
 [[nodiscard]] std::string unknown_flag_text(std::string_view name, const FlagTable& table);

@@ -96,17 +96,6 @@ TEST(Flags, WhenANameIsMistyped_NothingIsGuessedAndTheNearestIsNamed) {
   EXPECT_EQ(parsed({"--" + std::string(100'000, 'a')}).fault.size(), 100'017U);
 }
 
-TEST(Flags, WhenNamesAreCompared_AtMostTwoStepsOrTheOnlyBeginningCount) {
-  const Texts known = {"up", "proxy", "shard", "store", "completion"};
-  EXPECT_EQ(nearest_name("pxory", known), "proxy");
-  EXPECT_EQ(nearest_name("shrad", known), "shard");
-  EXPECT_EQ(nearest_name("comp", known), "completion");
-  EXPECT_EQ(nearest_name("s", known), "");  // two begin so
-  EXPECT_EQ(nearest_name("u", known), "up");
-  EXPECT_EQ(nearest_name("xyz", known), "");
-  EXPECT_EQ(nearest_name("", known), "");
-}
-
 TEST(Flags, WhenUnknownOnesAreKept_TheirValuesAreSkipped) {
   const Parsed line =
       parsed({"--foo=1", "--bar", "value", "--baz", "--port=7", "--qux", "--", "word"},

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/near_name.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/admin_client.h"
 #include "cmd/kintsugi/commands.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/near_name.h"
 #include "base/recycled_memory.h"
 #include "base/version.h"
 #include "cmd/kintsugi/commands.h"
@@ -40,7 +41,7 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
       known.emplace_back(command.name);
     }
   }
-  const std::string near = kintsugi::cmd::nearest_name(name, known);
+  const std::string near = kintsugi::nearest_name(name, known);
   return complain(name,
                   near.empty() ? "no such command; `kintsugi help` lists them"
                                : "no such command; did you mean " + near + "?",

@@ -1,4 +1,6 @@
 #include <cstdio>
+#include <ctime>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,8 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/proxy_flags.h"
 #include "net/port_claim.h"
+#include "proxy/config/config.h"
+#include "server/config_check.h"
 #include "server/proxy_control.h"
 
 namespace kintsugi::cmd {
@@ -18,6 +22,38 @@ LogLevel level_of(std::string_view name) {
          : name == "warn"  ? LogLevel::kWarn
          : name == "debug" ? LogLevel::kDebug
                            : LogLevel::kInfo;
+}
+
+/// A line for each fault. Under kcp's command line the status is kcp's.
+int complain_of_config(const ProxyCommandLine& line, const Error& error) {
+  const bool looks = !line.validate.empty();
+  std::string text(error.message());
+  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) {
+    text.insert(at + 1, looks ? "error: " : "kintsugi proxy: ");
+  }
+  std::fprintf(stderr, "%s%s\n", looks ? "error: " : "kintsugi proxy: ", text.c_str());
+  return line.config.empty() ? 1 : 2;
+}
+
+/// --validate, --print-effective.
+int look(const ProxyCommandLine& line, const server::LoadedProxyConfig& loaded) {
+  const std::string name = loaded.path.empty() ? "command line" : loaded.path;
+  const std::string file = std::filesystem::path(loaded.path).filename().string();
+  if (!line.print_effective.empty()) {
+    const auto keys = proxy::shown_config(loaded.config, loaded.origin);
+    const std::string text = line.print_effective == "json"
+                                 ? krm::config_json(keys, file)
+                                 : krm::config_yaml("ProxyConfiguration", keys, file);
+    std::fputs(text.c_str(), stdout);
+  }
+  if (line.validate == "syntax") {
+    std::printf("%s: ok\n", name.c_str());
+  } else if (!line.validate.empty()) {
+    const server::ConfigCheck check = server::check_files(loaded, std::time(nullptr));
+    std::fputs(server::report_text(check, name).c_str(), stdout);
+    return check.has_error() ? 1 : 0;
+  }
+  return 0;
 }
 
 int run(const std::vector<std::string>& arguments, bool as_kcp) {
@@ -37,7 +73,8 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
   for (const std::string& warning : line->warnings) {
     log_warn(warning);
   }
-  if (!line->validate) {
+  const bool only_looks = !line->validate.empty() || !line->print_effective.empty();
+  if (!only_looks) {
     prepare_for_no_memory();
     if (auto confined = server::confine(line->confinement); !confined) {
       return complain("proxy", std::string(confined.error().message()));
@@ -49,11 +86,10 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
   }
   auto loaded = load_proxy_config(*line);
   if (!loaded) {
-    return complain("proxy", std::string(loaded.error().message()));
+    return complain_of_config(*line, loaded.error());
   }
-  if (line->validate) {
-    std::printf("%s: ok\n", loaded->path.empty() ? "command line" : loaded->path.c_str());
-    return 0;
+  if (only_looks) {
+    return look(*line, *loaded);
   }
   if (auto helped = server::help_with_plugins(loaded->config); !helped) {
     return complain("proxy", std::string(helped.error().message()));

@@ -38,7 +38,18 @@ FlagTable flag_table(ProxyCommandLine& line) {
       {"Kintsugi",
        {{"config", "FILE", "", "configuration, kind ProxyConfiguration (docs/configuration.md)",
          into(line.config)},
-        {"validate", "", "", "check the configuration and exit", into(line.validate)},
+        {"validate", "", "",
+         "check the configuration and the files that it names, tell everything that is wrong, and "
+         "exit; --validate=syntax: without the files",
+         [&line](std::string_view value) {
+           return take_choice(value, {"true", "files", "syntax"}, line.validate);
+         }},
+        {"print-effective", "", "",
+         "print every key with its value and where that is from, and exit; --print-effective=json: "
+         "as JSON",
+         [&line](std::string_view value) {
+           return take_choice(value, {"true", "yaml", "json"}, line.print_effective);
+         }},
         {"insecure-file-modes", "", "",
          "keys, tokens and kubeconfigs that others may read end the start; with this they are "
          "warnings",
@@ -139,7 +150,7 @@ Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& li
     return apply_mapping(is_kcp, config);
   };
   auto config = proxy::parse_proxy_config(
-      loaded.text, line.config.empty() ? "command line" : line.config, amend);
+      loaded.text, line.config.empty() ? "command line" : line.config, amend, &loaded.origin);
   if (!config) {
     return fail(std::move(config.error()));
   }

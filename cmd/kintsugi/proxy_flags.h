@@ -13,8 +13,10 @@ namespace kintsugi::cmd {
 /// What `kintsugi proxy` was started with: its own options, and those of kcp-front-proxy
 /// (docs/kcp.md).
 struct ProxyCommandLine {
-  std::string config;  ///< --config, absolute; "": none
-  bool validate = false, help = false, version = false;
+  std::string config;           ///< --config, absolute; "": none
+  std::string validate;         ///< level: "files", "syntax"; "": no
+  std::string print_effective;  ///< "yaml", "json"; "": no
+  bool help = false, version = false;
   bool insecure_file_modes = false;
   std::string log_level = "info";
   server::Confinement confinement;

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,7 +22,9 @@ constexpr std::uint32_t kDebug = 4;  // as kcp's commands have it
 struct Options {
   std::string config;
   server::WorkerOverrides overrides;
-  bool validate = false, print_effective = false;
+  bool validate = false;
+  std::string print_effective;  ///< "yaml", "json"; "": no
+  krm::ConfigOrigin origin;
   std::uint32_t verbosity = 0;
 };
 
@@ -48,8 +51,11 @@ FlagTable flag_table(Options& options) {
          into(options.config)},
         {"validate", "", "", "check the configuration and exit", into(options.validate)},
         {"print-effective", "", "",
-         "print the configuration with every default written out, and exit",
-         into(options.print_effective)},
+         "print every key with its value and where that is from, and exit; --print-effective=json: "
+         "as JSON",
+         [&options](std::string_view value) {
+           return take_choice(value, {"true", "yaml", "json"}, options.print_effective);
+         }},
         {"v", "N", "0", "from 4 on, details are logged", into(options.verbosity)}}},
       {"What wins over the file",
        {{"roles", "NAME,…", "",
@@ -94,7 +100,19 @@ Expected<server::WorkerConfig> load(Options& options) {
   if (!text) {
     return fail(std::move(text.error()).at("--config"));
   }
-  return server::parse_worker_config(*text, options.config, known, options.overrides);
+  return server::parse_worker_config(*text, options.config, known, options.overrides,
+                                     &options.origin);
+}
+
+/// What --print-effective and --validate say.
+std::string shown(const Options& options, const server::WorkerConfig& config) {
+  if (options.print_effective.empty()) {
+    return options.config + ": ok\n";
+  }
+  const auto keys = server::shown_config(config, options.origin);
+  const std::string file = std::filesystem::path(options.config).filename().string();
+  return options.print_effective == "json" ? krm::config_json(keys, file)
+                                           : krm::config_yaml("WorkerConfiguration", keys, file);
 }
 
 }  // namespace
@@ -118,15 +136,13 @@ int run_worker(const std::vector<std::string>& arguments) {
   if (!config) {
     return complain("worker", std::string(config.error().message()), 2);
   }
-  if (options.validate || options.print_effective) {
+  if (options.validate || !options.print_effective.empty()) {
     if (options.validate) {
       if (auto right = server::check_worker(*config); !right) {
         return complain("worker", std::string(right.error().message()), 2);
       }
     }
-    const std::string text =
-        options.print_effective ? server::render_worker_config(*config) : options.config + ": ok\n";
-    std::fputs(text.c_str(), stdout);
+    std::fputs(shown(options, *config).c_str(), stdout);
     return 0;
   }
   return server::run_worker_program({std::move(*config), child_arguments(options)});

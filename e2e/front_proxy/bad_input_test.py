@@ -160,14 +160,14 @@ class BadInput(unittest.TestCase):
         good = (self.installation.state / "proxy" / "proxy.yaml").read_text()
         with tempfile.TemporaryDirectory() as folder:
             path = folder + "/proxy.yaml"
-            for text, expected in ((good.replace("  port:", "  prot:"), f"{path}:8: listener.prot: unknown key"),
+            for text, expected in ((good.replace("  port:", "  prot:"), f'error: {path}:8: listener.prot: unknown key "prot"; did you mean "port"?'),
                                    (good.replace("wildcard: serve", "wildcard: 7"), "wildcard: must be one of deny, serve"),
                                    ("kind: [", path)):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
                 run = subprocess.run([str(kit.BINARY), "proxy", "--config", path, "--validate"], capture_output=True, text=True,
                                      timeout=10, check=False)
-                self.assertEqual(run.returncode, 1)
+                self.assertEqual(run.returncode, 2)
                 self.assertIn(expected, run.stderr)
                 self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
 

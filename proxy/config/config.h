@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
+#include "krm/config_table.h"
 #include "net/address_rules.h"
 #include "net/revocation.h"
 #include "net/serving_options.h"
@@ -211,9 +212,15 @@ using AmendConfig = std::function<Expected<void>(ProxyConfig& config)>;
 
 /// @param path of the file, for messages and relative names.
 /// @param amend changes what was read before it is judged as a whole: command lines win over files.
-/// @error kConfig "<file>:<line>: <key>: <what is wrong>"; the first fault in file order.
+/// @param origin  is filled; may be null.
+/// @error kConfig "<file>:<line>: <key>: <what is wrong>", a line for each fault (OP-105).
 [[nodiscard]] Expected<ProxyConfig> parse_proxy_config(std::string_view text,
                                                        const std::string& path,
-                                                       const AmendConfig& amend = {});
+                                                       const AmendConfig& amend = {},
+                                                       krm::ConfigOrigin* origin = nullptr);
+
+/// Every key with its value and source (OP-106). None of them is a secret: those are in files.
+[[nodiscard]] std::vector<krm::ShownKey> shown_config(const ProxyConfig& config,
+                                                      const krm::ConfigOrigin& origin);
 
 }  // namespace kintsugi::proxy

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -56,7 +57,7 @@ TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("  port: 6443", "  port: 70000")),
             "/etc/k/proxy.yaml:8: listener.port: must be a number from 0 to 65535");
   EXPECT_EQ(fault(replaced("  port: 6443", "  prot: 6443")),
-            "/etc/k/proxy.yaml:8: listener.prot: unknown key");
+            "/etc/k/proxy.yaml:8: listener.prot: unknown key \"prot\"; did you mean \"port\"?");
   EXPECT_EQ(fault(replaced("wildcard: deny", "wildcard: maybe")),
             "/etc/k/proxy.yaml:25: wildcard: must be one of deny, serve, reviewed");
   EXPECT_EQ(
@@ -68,8 +69,9 @@ TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("kind: ProxyConfiguration", "kind: Pod")),
             "/etc/k/proxy.yaml:3: kind: must be ProxyConfiguration");
   EXPECT_EQ(fault(replaced("  cert_file: pki/proxy.crt\n", "")),
-            "/etc/k/proxy.yaml:1: listener.cert_file: is required");
-  EXPECT_EQ(fault(replaced("limits:", "nonsense:")), "/etc/k/proxy.yaml:28: nonsense: unknown key");
+            "/etc/k/proxy.yaml:6: listener.cert_file: is required");
+  EXPECT_EQ(fault(replaced("limits:", "nonsense:")),
+            "/etc/k/proxy.yaml:28: nonsense: unknown key \"nonsense\"");
   EXPECT_EQ(fault(replaced("limits:\n  body_bytes: 16777216", "limits: 3")),
             "/etc/k/proxy.yaml:28: limits: must be a section with keys");
 }
@@ -103,7 +105,8 @@ TEST(ProxyConfig, WhenShardsHaveCredentialsOfTheirOwn_TheyAreReadByName) {
   EXPECT_EQ(fault(valid() + "shards: [berlin]\n"), at + "shards: must be sections by name");
   EXPECT_EQ(fault(valid() + "shards: {berlin: x}\n"),
             at + "shards.berlin: must be a section with keys");
-  EXPECT_EQ(fault(valid() + "shards: {berlin: {ca: x}}\n"), at + "shards.berlin.ca: unknown key");
+  EXPECT_EQ(fault(valid() + "shards: {berlin: {ca: x}}\n"),
+            at + "shards.berlin.ca: unknown key \"ca\"; did you mean \"ca_file\"?");
   EXPECT_NE(fault(valid() + "shards: {berlin: {cert_file: x}}\n")
                 .find("shards.berlin.cert_file: needs both of cert_file and key_file"),
             std::string::npos);
@@ -166,7 +169,7 @@ TEST(ProxyConfig, R30_LimitsOfUsersClustersAndShardsAreRead) {
   EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  user: {rps: -1}\n")),
             "/etc/k/proxy.yaml:29: limits.user.rps: must be a number from 0 to 1000000000");
   EXPECT_EQ(fault(replaced("limits:\n", "limits:\n  user: {rate: 1}\n")),
-            "/etc/k/proxy.yaml:29: limits.user.rate: unknown key");
+            "/etc/k/proxy.yaml:29: limits.user.rate: unknown key \"rate\"");
 }
 
 TEST(ProxyConfig, WhenMergedReadsAreTuned_TheyAreRead) {
@@ -231,6 +234,65 @@ TEST(ProxyConfig, WhenRevocationListsAreNamed_SE141_TheyAreRead) {
   EXPECT_EQ(config->backend.crl_file, "/etc/k/d.crl");
   EXPECT_FALSE(config->crl.stale_is_refused);
   EXPECT_TRUE(config->crl.is_required);
+}
+
+TEST(ProxyConfig, OP105_EveryFaultIsTold_EachOnALineOfItsOwn) {
+  EXPECT_EQ(fault("kind: ProxyConfiguration\napiVersion: kintsugi.dev/v1alpha1\n"
+                  "external_ulr: x\nloops: many\nlistener:\n  port: 70000\n  cert_file: a\n"
+                  "topology: {root_kubeconfig: r, shards_kubeconfig: s}\n"
+                  "backend: {ca_file: a, cert_file: b, key_file: c}\n"
+                  "authentication: {client_ca_file: c}\n"),
+            "/etc/k/proxy.yaml:3: external_ulr: unknown key \"external_ulr\"; did you mean "
+            "\"external_url\"?\n"
+            "/etc/k/proxy.yaml:4: loops: must be a number from 0 to 256\n"
+            "/etc/k/proxy.yaml:5: listener.key_file: is required\n"
+            "/etc/k/proxy.yaml:6: listener.port: must be a number from 0 to 65535");
+}
+
+TEST(ProxyConfig, OP106_WhatIsInForceIsShownWithItsSourceAndReadsBack) {
+  krm::ConfigOrigin origin;
+  const auto config = parse_proxy_config(
+      valid() + "shards:\n  berlin: {ca_file: b.crt}\n", "/etc/k/proxy.yaml",
+      [](ProxyConfig& said) {
+        said.listener.port = 7443;
+        return Expected<void>();
+      },
+      &origin);
+  ASSERT_TRUE(config) << config.error().to_string();
+  const std::string shown =
+      krm::config_yaml("ProxyConfiguration", shown_config(*config, origin), "proxy.yaml");
+  for (const char* line :
+       {"  port: 7443  # command line\n", "  address: \"127.0.0.1\"  # proxy.yaml:7\n",
+        "loops: 0  # default\n", "wildcard: deny  # proxy.yaml:25\n",
+        "  groups:\n    apis.kcp.io: proxy  # default\n",
+        "  berlin:\n    ca_file: /etc/k/b.crt  # proxy.yaml:34\n"}) {
+    EXPECT_NE(shown.find(line), std::string::npos) << line << "in\n" << shown;
+  }
+  const auto again = parse_proxy_config(shown, "/other/proxy.yaml");
+  ASSERT_TRUE(again) << again.error().to_string();
+  EXPECT_EQ(krm::config_yaml("ProxyConfiguration", shown_config(*again, origin), "proxy.yaml"),
+            shown);
+  const auto json = krm::Json::parse(krm::config_json(shown_config(*config, origin), "proxy.yaml"));
+  ASSERT_TRUE(json);
+  const auto& keys = json->items();
+  const auto port = std::find_if(keys.begin(), keys.end(), [](const krm::Json& key) {
+    return key.text({"key"}) == "listener.port";
+  });
+  ASSERT_NE(port, keys.end());
+  EXPECT_EQ(port->dump(),
+            R"({"key":"listener.port","line":0,"source":"command line","value":7443})");
+}
+
+TEST(ProxyConfig, OP106_ShardsOfAListAreShownInTheirOrder) {
+  const auto config = parse_proxy_config(text_of("static.yaml"), "/etc/k/static.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  const std::string shown = krm::config_yaml("ProxyConfiguration", shown_config(*config, {}));
+  const auto again = parse_proxy_config(shown, "/etc/k/static.yaml");
+  ASSERT_TRUE(again) << again.error().to_string() << "\n" << shown;
+  EXPECT_EQ(krm::config_yaml("ProxyConfiguration", shown_config(*again, {})), shown);
+  ASSERT_EQ(again->topology.shards.size(), config->topology.shards.size());
+  EXPECT_EQ(again->topology.shards.front().name, config->topology.shards.front().name);
+  EXPECT_EQ(again->topology.shards.front().labels, config->topology.shards.front().labels);
 }
 
 TEST(ProxyConfig, WhenTheTextIsNoYaml_NamesFileAndLine) {
