@@ -1,5 +1,6 @@
 #include "controlplane/views/partition_view.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,28 @@ using krm::Json;
 constexpr std::string_view kTopologyGroup = "topology.kcp.io";
 constexpr std::string_view kNotes = "partitionnotes";
 constexpr std::size_t kLongestSelector = 256UL << 10U;
+constexpr std::size_t kLongestName = 253, kLongestSource = 64;
+
+/// "" or what is wrong with it.
+std::string note_fault(const Json& spec) {
+  const std::string_view name = spec.text({"partition"});
+  const std::size_t source = spec.text({"source"}).size();
+  const Json* selector = spec.find("selector");
+  const bool is_name =
+      !name.empty() && name.size() <= kLongestName &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+      });
+  if (!is_name || source == 0 || source > kLongestSource) {
+    return "partition and source are required";
+  }
+  if (selector != nullptr && !selector->is_object()) {
+    return "the selector is no object";
+  }
+  return selector != nullptr && selector->dump().size() > kLongestSelector
+             ? "the selector is too long"
+             : "";
+}
 
 bool is_named(const apiserver::ObjectReader& reader, std::string_view cluster,
               std::string_view partition) {
@@ -56,9 +79,8 @@ class PartitionView::One final : public apiserver::View,
                                 const apiserver::Hooks::CreateDone& done) {
       const Json spec = object.find("spec") == nullptr ? Json::object() : *object.find("spec");
       const std::string partition(spec.text({"partition"}));
-      const Json* selector = spec.find("selector");
-      if (selector != nullptr && selector->dump().size() > kLongestSelector) {
-        done(fail(krm::bad_request("the selector is too long")));
+      if (std::string fault = note_fault(spec); !fault.empty()) {
+        done(fail(krm::bad_request(std::move(fault))));
         return;
       }
       if (!is_named(context.reader, context.cluster, partition)) {

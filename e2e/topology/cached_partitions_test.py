@@ -186,7 +186,7 @@ class Told(unittest.TestCase):
 
     def test_KK_201_the_proxys_certificate_and_no_more_than_notes(self):
         own = at_shard(("kintsugi-proxy.crt", "kintsugi-proxy.key"))
-        for spec, wanted in (({"partition": "unnamed"}, 404), ({"partition": ""}, 422), ({"source": None}, 422),
+        for spec, wanted in (({"partition": "unnamed"}, 404), ({"partition": ""}, 400), ({"partition": "a/b"}, 400), ({"source": None}, 400), ({"selector": "all"}, 400),
                              ({"selector": {"matchLabels": {"a": "x" * 300_000}}}, 400)):
             answer = own.request("POST", self.path, {**self.note, "spec": {**self.note["spec"], **spec}})
             self.assertEqual(answer.status, wanted, answer)
