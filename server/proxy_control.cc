@@ -80,6 +80,10 @@ ProxyControl::~ProxyControl() {
   if (importer_ != nullptr) {
     feed_->remove_listener(*importer_);
   }
+  if (notes_ != nullptr) {
+    feed_->remove_listener(*notes_);
+  }
+  notes_.reset();
   backend_check_.reset();
   judge_.reset();
   own_shards_.reset();

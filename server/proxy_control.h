@@ -36,6 +36,7 @@
 #include "topology/feed.h"
 #include "topology/import.h"
 #include "topology/partition_controller.h"
+#include "topology/partition_notes.h"
 #include "topology/shard_status.h"
 #include "topology/store_import_log.h"
 
@@ -86,6 +87,9 @@ class ProxyControl {
   void tell_ready(bool ready);
   void start_controllers();
   void start_import();
+  [[nodiscard]] bool tells_partitions() const noexcept;
+  [[nodiscard]] std::string note_source();
+  void start_notes();
   void start_own_shards();
   /// Identities of kcp's exports can be read somewhere.
   [[nodiscard]] bool has_root() const { return !config_.topology.root_kubeconfig.empty(); }
@@ -163,6 +167,7 @@ class ProxyControl {
   std::unique_ptr<topology::ClusterSweeper> sweeper_;
   std::unique_ptr<topology::StoreImportLog> import_log_;
   std::unique_ptr<topology::Importer> importer_;
+  std::unique_ptr<topology::PartitionNotes> notes_;  ///< null where shards have the Partitions
   std::unique_ptr<topology::ShardStatusKeeper> shard_status_;  ///< source `objects`
   std::shared_ptr<void> own_shards_;
   bool partitions_held_ = true, slices_held_ = true;

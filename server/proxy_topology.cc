@@ -86,6 +86,7 @@ Expected<void> ProxyControl::start_feed() {
     return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
   params.authentication = config_.authentication.workspaces;
+  params.cached_slices = tells_partitions();
   params.identities = shared_->identities;
   params.who = [this](const std::string& server) { return own_name_at(server); };
   params.on_ready = [this](bool ready) { tell_ready(ready); };
@@ -123,6 +124,9 @@ Expected<void> ProxyControl::start_feed() {
   const bool is_static = config_.topology.source == "static";
   if (!is_static) {
     start_import();
+  }
+  if (tells_partitions()) {
+    start_notes();
   }
   feed_->start();
   if (config_.topology.source == "objects") {

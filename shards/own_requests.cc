@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log_level.h"
+#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "krm/request_target.h"
 #include "shards/answer_log.h"
@@ -56,6 +57,28 @@ krm::RequestInfo asked_by(OwnRole role, const http::RequestHead& head, std::stri
              : krm::parse_request_info(head.method, target);
 }
 
+const std::string& note_prefix() {
+  static const std::string& prefix =
+      *new std::string(std::string(krm::kServicesPrefix) + "partitions/");
+  return prefix;
+}
+
+bool is_cluster_name(std::string_view text) noexcept {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+/// Byte for byte, so that no spelling of another path can be one.
+bool is_partition_note(const http::RequestHead& head, std::string_view target) {
+  if (head.method != "POST" || !target.starts_with(note_prefix())) {
+    return false;
+  }
+  const std::string_view rest = target.substr(note_prefix().size());
+  const std::string_view cluster = rest.substr(0, rest.find('/'));
+  return is_cluster_name(cluster) && target == partition_note_target(cluster);
+}
+
 /// Tells in a later turn that a request was not sent.
 class NotSent final : public net::Call {
  public:
@@ -82,6 +105,11 @@ bool may_be_sent(const net::FetchRequest& request) {
 
 }  // namespace
 
+std::string partition_note_target(std::string_view cluster) {
+  return note_prefix() + std::string(cluster) + krm::cluster_root(cluster) +
+         "/apis/topology.kcp.io/v1alpha1/partitionnotes";
+}
+
 bool is_own_request(OwnRole role, const http::RequestHead& head, const std::string& prefix) {
   std::string_view target = head.target;
   if (!target.starts_with(prefix) || !has_own_headers(role, head.headers) ||
@@ -89,6 +117,9 @@ bool is_own_request(OwnRole role, const http::RequestHead& head, const std::stri
     return false;
   }
   target.remove_prefix(prefix.size());
+  if (role == OwnRole::kTopology && is_partition_note(head, target)) {
+    return true;
+  }
   const krm::RequestTarget parsed = krm::parse_target(head.method, target);
   if (parsed.fault != krm::TargetFault::kNone) {
     return false;  // a name from an object that hides a path

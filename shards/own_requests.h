@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "http/handler.h"
 #include "net/upstream.h"
@@ -16,6 +17,10 @@ namespace kintsugi::shards {
 /// that own requests have. @param prefix  path of the server's URL, in front of the target
 [[nodiscard]] bool is_own_request(OwnRole role, const http::RequestHead& head,
                                   const std::string& prefix = {});
+
+/// Where an embedded shard is told of a Partition that a slice in `cluster` names (KK-201): POST of
+/// a PartitionNote, the only thing that the proxy writes for itself.
+[[nodiscard]] std::string partition_note_target(std::string_view cluster);
 
 /// @{ net::fetch and net::stream of role kTopology, for whatever has the proxy's own credential: a
 /// request that is not one is logged, not sent, and ends with kForbidden in a later turn.

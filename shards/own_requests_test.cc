@@ -32,6 +32,7 @@ TEST(OwnRequests, WhenInTheTable_SE148_AreAllowed) {
            "/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations",
            "/clusters/*/apis/apis.kcp.io/v1alpha2/apibindings",
            "/clusters/*/apis/apis.kcp.io/v1alpha1/apiexportendpointslices",
+           "/clusters/*/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices?watch=1",
            "/clusters/*/apis/topology.kcp.io/v1alpha1/partitionsets:h?limit=1",
            "/clusters/c1/apis/rbac.authorization.k8s.io/v1/clusterroles?limit=1",
            "/apis/rbac.authorization.k8s.io/v1/rolebindings?watch=1",
@@ -165,6 +166,28 @@ TEST(OwnRequests, WhenSomethingElseIsAsked_NothingLeaves) {
   loop.run();
   EXPECT_NE(got, Errc::kForbidden);
   EXPECT_EQ(server->stats(net::UpstreamClass::kRead).requests, 1U);
+}
+
+TEST(OwnRequests, KK_201_WhenANoteOfAPartition_ThatOneSpellingAlone) {
+  const std::string note = partition_note_target("abc1");
+  EXPECT_EQ(note,
+            "/services/partitions/abc1/clusters/abc1/apis/topology.kcp.io/v1alpha1/partitionnotes");
+  EXPECT_TRUE(allows("POST", note));
+  EXPECT_TRUE(allows(OwnRole::kTopology, "POST", "/prefix" + note, {"accept"}, "/prefix"));
+  EXPECT_FALSE(allows(OwnRole::kReviewed, "POST", note));
+  EXPECT_FALSE(allows(OwnRole::kTopology, "POST", note, {"x-remote-extra-a"}));
+  for (const char* method : {"GET", "PUT", "PATCH", "DELETE"}) {
+    EXPECT_FALSE(allows(method, note)) << method;
+  }
+  for (const std::string& target :
+       {note + "/x", note + "?dryRun=All", partition_note_target("*"), partition_note_target("a/b"),
+        partition_note_target("a%2Fb"), partition_note_target(""), partition_note_target("root:a"),
+        std::string("/services/partitions/a/clusters/b/apis/topology.kcp.io/v1alpha1/"
+                    "partitionnotes"),
+        std::string("/clusters/a/apis/topology.kcp.io/v1alpha1/partitionnotes"),
+        "/shards/x" + note}) {
+    EXPECT_FALSE(allows("POST", target)) << target;
+  }
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ constexpr Row kTable[] = {
     {"apis.kcp.io", "apiexports", kReads},
     {"apis.kcp.io", "apibindings", kReads},
     {"apis.kcp.io", "apiexportendpointslices", kReads},
+    {"cache.kcp.io", "clustercachedresourceendpointslices", kLists},
     {"topology.kcp.io", "partitions", kReads},
     {"topology.kcp.io", "partitionsets", kReads},
     {kRbac, "roles", kLists},

@@ -339,6 +339,11 @@ std::string_view Feed::identity(std::string_view export_name) const noexcept {
   return impl_->identity(export_name);
 }
 
+net::Upstream* Feed::upstream(std::string_view shard) const noexcept {
+  const auto found = impl_->shards_.find(shard);
+  return found == impl_->shards_.end() ? nullptr : found->second->upstream();
+}
+
 std::vector<Feed::ShardStatus> Feed::status() const {
   std::vector<ShardStatus> all;
   for (const auto& [name, feed] : impl_->shards_) {

@@ -44,6 +44,13 @@ struct AuthenticationSynced {
   ShardId shard = 0;
 };
 /// @}
+/// @{ With FeedParams::cached_slices: ClusterCachedResourceEndpointSlices, which the index has
+/// nothing of, and a complete list of a shard's.
+struct CachedSliceChanged : ObjectChanged {};
+struct CachedSlicesSynced {
+  ShardId shard = 0;
+};
+/// @}
 /// The first APIBinding of an export came to a shard, or the last one left it. Not told for shards
 /// that are removed.
 struct ConsumersChanged {
@@ -71,6 +78,8 @@ class FeedListener {
   virtual void on_change(const WorkspaceTypeChanged&) {}
   virtual void on_change(const WorkspaceAuthenticationChanged&) {}
   virtual void on_change(const AuthenticationSynced&) {}
+  virtual void on_change(const CachedSliceChanged&) {}
+  virtual void on_change(const CachedSlicesSynced&) {}
 
  protected:
   ~FeedListener() = default;
@@ -81,6 +90,7 @@ struct FeedParams {
   net::UpstreamParams root;
   bool has_root = true;  ///< false: no identities, and nobody has Workspaces; `root` is not used
   bool authentication = false;  ///< WorkspaceTypes and their authentication are listed, too
+  bool cached_slices = false;   ///< ClusterCachedResourceEndpointSlices are listed, too
   /// Servers whose admin virtual workspace shows the Shards: they are read there, and at the root
   /// shard only while none answers (shard_source.h). Empty: at the root shard.
   std::vector<net::UpstreamParams> peers;
@@ -150,6 +160,9 @@ class Feed {
   [[nodiscard]] bool ready() const noexcept;
   /// Hash of one of the four exports, "" while unknown.
   [[nodiscard]] std::string_view identity(std::string_view export_name) const noexcept;
+
+  /// Where a shard is asked; null: it is unknown or has no usable URL. For the turn.
+  [[nodiscard]] net::Upstream* upstream(std::string_view shard) const noexcept;
 
   struct ResourceStatus {
     bool synced = false;

@@ -44,6 +44,10 @@ struct Listener final : FeedListener {
   void on_change(const BindingChanged& c) override { object("binding", c); }
   void on_change(const WorkspaceTypeChanged& c) override { object("type", c); }
   void on_change(const WorkspaceAuthenticationChanged& c) override { object("issuers", c); }
+  void on_change(const CachedSliceChanged& c) override { object("slice", c); }
+  void on_change(const CachedSlicesSynced& c) override {
+    log.push_back("slices of " + std::to_string(c.shard));
+  }
   void on_change(const AuthenticationSynced& c) override {
     log.push_back("types of " + std::to_string(c.shard));
   }
@@ -148,6 +152,27 @@ TEST_F(FeedTest, FP128_WhenAuthenticationIsWanted_PassesItOn) {
   EXPECT_TRUE(listener.has("+issuers root/sso"));
   root.remove(issuers, "root", "sso");
   EXPECT_TRUE(until([&] { return listener.has("-issuers root/sso"); }));
+}
+
+TEST_F(FeedTest, KK_201_WhenCachedSlicesAreWanted_PassesThemOn) {
+  const std::string path =
+      "/clusters/%2A/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices";
+  params.cached_slices = true;
+  beta.add_collection(path);
+  beta.put(path, "one", "flavors", R"(,"spec":{"partition":"eu"})");
+  start();
+  ASSERT_TRUE(until([&] { return feed->ready() && listener.has("+slice one/flavors"); }));
+  const ShardInfo* shard = feed->index().shard("beta");
+  ASSERT_NE(shard, nullptr);
+  ASSERT_TRUE(until([&] { return listener.has("slices of " + std::to_string(shard->id)); }));
+  beta.remove(path, "one", "flavors");
+  ASSERT_TRUE(until([&] { return listener.has("-slice one/flavors"); }));
+  ASSERT_NE(feed->upstream("beta"), nullptr);
+  EXPECT_EQ(feed->upstream("nobody"), nullptr);
+  put_shard("beta", moved.url());
+  moved.add_collection(path);
+  moved.put(path, "one", "others");
+  EXPECT_TRUE(until([&] { return listener.has("+slice one/others"); }));
 }
 
 TEST_F(FeedTest, FP104_FP151_WhenStarted_AsksInOrderAndNothingElse) {

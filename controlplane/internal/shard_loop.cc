@@ -252,6 +252,9 @@ void ShardLoop::make_registry() {
 }
 
 void ShardLoop::make_views() {
+  const auto view = [](auto& one) {
+    return [&one](const ViewRequest& request) { return one.resolve(request); };
+  };
   lifecycle_views_ = std::make_unique<LifecycleViews>(LifecycleViewContext{
       *registry_, authorizer_, rbac_, types_, index_,
       [this]() -> const apiserver::ObjectReader& { return server_->reader(); }});
@@ -259,16 +262,13 @@ void ShardLoop::make_views() {
   export_views_ = std::make_unique<ApiExportViews>(
       ApiExportViews::Sources{catalog_, bindings_, index_, rbac_, *own_kinds_, in_root_});
   schema_views_ = std::make_unique<SchemaViews>(SchemaViews::Sources{bound_, index_, authorizer_});
-  views_.add("apiresourceschema",
-             [this](const ViewRequest& request) { return schema_views_->resolve(request); });
+  views_.add("apiresourceschema", view(*schema_views_));
   replication_views_ = std::make_unique<ReplicationViews>(ReplicationViews::Sources{
       *registry_, catalog_, bindings_, virtuals_, index_, authorizer_, rbac_});
-  views_.add("apiexport", replication_views_->wrap_exports([this](const ViewRequest& request) {
-    return export_views_->resolve(request);
-  }));
-  views_.add("moves", [this](const ViewRequest& request) { return move_view_.resolve(request); });
-  views_.add("replication",
-             [this](const ViewRequest& request) { return replication_views_->resolve(request); });
+  views_.add("apiexport", replication_views_->wrap_exports(view(*export_views_)));
+  views_.add("partitions", view(partition_view_));
+  views_.add("moves", view(move_view_));
+  views_.add("replication", view(*replication_views_));
 }
 
 /// KK-222: an API brings the policies and webhooks of its APIExport's logical cluster.

@@ -35,6 +35,7 @@
 #include "controlplane/shard_server.h"
 #include "controlplane/views/apiexport_view.h"
 #include "controlplane/views/lifecycle_view.h"
+#include "controlplane/views/partition_view.h"
 #include "controlplane/views/replication_view.h"
 #include "controlplane/views/schema_view.h"
 #include "controlplane/views/view_resolver.h"
@@ -145,6 +146,8 @@ class ShardLoop {
   MoveBook moves_;
   MoveSteps move_steps_;
   MoveView move_view_{move_steps_};
+  ServerFacts notes_{loop_, store_};
+  PartitionView partition_view_{notes_};
   std::unique_ptr<kinds::StaticPlusCrdRegistry> own_kinds_;
   std::unique_ptr<ShardRegistry> registry_;
   std::unique_ptr<LifecycleViews> lifecycle_views_;

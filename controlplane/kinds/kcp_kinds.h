@@ -35,6 +35,9 @@ cached_resource_kind();  ///< cache.kcp.io/v1alpha1 clustercachedresources
 /// migration.kcp.io/v1alpha1 logicalclustermigrations, and what shards ask each other
 [[nodiscard]] apiserver::ResourcePtr migration_kind();
 [[nodiscard]] apiserver::ResourcePtr cluster_dump_kind();
+/// topology.kcp.io/v1alpha1 partitionnotes: what a proxy tells a shard (views/partition_view.h).
+/// Answered, never stored; no registry has it.
+[[nodiscard]] apiserver::ResourcePtr partition_note_kind();
 [[nodiscard]] apiserver::ResourcePtr partition_kind();  ///< topology.kcp.io/v1alpha1 partitions
 [[nodiscard]] apiserver::ResourcePtr
 partition_set_kind();  ///< topology.kcp.io/v1alpha1 partitionsets

@@ -26,6 +26,20 @@ constexpr std::string_view kPartitionDocument = R"json({
        "values": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}}}}},
       "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}}}}}}}}]}})json";
 
+constexpr std::string_view kNoteDocument = R"json({
+"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "partitionnotes.topology.kcp.io"},
+"spec": {"group": "topology.kcp.io", "scope": "Cluster",
+ "names": {"plural": "partitionnotes", "singular": "partitionnote", "kind": "PartitionNote", "listKind": "PartitionNoteList"},
+ "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+  "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"],
+   "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    "spec": {"type": "object", "required": ["partition", "source"], "properties": {
+     "partition": {"type": "string", "minLength": 1, "maxLength": 253},
+     "source": {"type": "string", "minLength": 1, "maxLength": 64},
+     "gone": {"type": "boolean"},
+     "selector": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}})json";
+
 constexpr std::string_view kPartitionSetDocument = R"json({
 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "partitionsets.topology.kcp.io"},
 "spec": {"group": "topology.kcp.io", "scope": "Cluster",
@@ -108,6 +122,16 @@ void validate_partition(const apiserver::WriteContext& context, const Json& part
 }
 
 }  // namespace
+
+apiserver::ResourcePtr partition_note_kind() {
+  static const auto& kind = *new apiserver::ResourcePtr([] {
+    auto def = std::make_shared<apiserver::ResourceDef>(resource_from_document(kNoteDocument));
+    def->verbs = {"create"};
+    def->virtual_create_only = true;
+    return def;
+  }());
+  return kind;
+}
 
 apiserver::ResourcePtr partition_kind() {
   static const apiserver::ResourcePtr kKind = [] {

@@ -72,6 +72,14 @@ ShardFeed::ShardFeed(FeedCore& core, ShardId id, std::string name)
     type_informers_[i] = std::make_unique<shards::Informer>(
         core.loop(), std::move(params), core.params().shard_headers, type_sinks_[i]);
   }
+  if (core.params().cached_slices) {
+    shards::InformerParams params;
+    params.target = everywhere("cache.kcp.io/v1alpha1/clustercachedresourceendpointslices");
+    params.seed =
+        core.params().seed + (static_cast<std::uint64_t>(id) << 8U) + kResources + kTypeParts;
+    slice_informer_ = std::make_unique<shards::Informer>(core.loop(), std::move(params),
+                                                         core.params().shard_headers, slice_sink_);
+  }
 }
 
 ShardFeed::~ShardFeed() = default;
@@ -115,6 +123,12 @@ void ShardFeed::set_base_url(const std::string& url) {
     if (!ok && informer != nullptr) {
       informer->stop();
     }
+  }
+  if (slice_informer_ != nullptr && ok) {
+    slice_informer_->set_upstream(*client_.upstream());
+    slice_informer_->start(*client_.upstream());
+  } else if (slice_informer_ != nullptr) {
+    slice_informer_->stop();
   }
 }
 
@@ -160,6 +174,9 @@ void ShardFeed::stop() {
       informer->stop();
     }
   }
+  if (slice_informer_ != nullptr) {
+    slice_informer_->stop();
+  }
 }
 
 void ShardFeed::on_health() {
@@ -177,6 +194,9 @@ void ShardFeed::on_health() {
       if (informer != nullptr) {
         informer->kick();
       }
+    }
+    if (slice_informer_ != nullptr) {
+      slice_informer_->kick();
     }
   }
 }
@@ -301,6 +321,25 @@ void ShardFeed::TypeSink::on_synced() { owner_.type_synced(part_); }
 void ShardFeed::TypeSink::on_refused(int status) {
   if (status == 404 && part_ == 1 && owner_.types_synced_[0]) {
     owner_.type_synced(part_);
+  }
+}
+
+void ShardFeed::report_slice(const shards::ObjectKey& key, const krm::Json* object) {
+  const ObjectChanged change{id_, key.cluster, key.name, object};
+  for (FeedListener* listener : core_.listeners()) {
+    listener->on_change(CachedSliceChanged{change});
+  }
+}
+
+void ShardFeed::SliceSink::on_upsert(const shards::ObjectKey& key, const krm::Json& object) {
+  owner_.report_slice(key, &object);
+}
+void ShardFeed::SliceSink::on_delete(const shards::ObjectKey& key) {
+  owner_.report_slice(key, nullptr);
+}
+void ShardFeed::SliceSink::on_synced() {
+  for (FeedListener* listener : owner_.core_.listeners()) {
+    listener->on_change(CachedSlicesSynced{owner_.id_});
   }
 }
 

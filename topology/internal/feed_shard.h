@@ -43,6 +43,7 @@ class ShardFeed {
   /// Part of the URL of Workspaces; restarts that informer when it differs.
   void set_workspace_identity(const std::string& hash);
   void set_tls(std::shared_ptr<net::TlsContext> tls) { client_.set_tls(std::move(tls)); }
+  [[nodiscard]] net::Upstream* upstream() const noexcept { return client_.upstream(); }
   /// Nothing is reported any more.
   void stop();
   [[nodiscard]] Feed::ShardStatus status() const;
@@ -74,8 +75,21 @@ class ShardFeed {
     ShardFeed& owner_;
     std::size_t part_;
   };
+  /// Receives ClusterCachedResourceEndpointSlices.
+  class SliceSink final : public shards::InformerSink {
+   public:
+    explicit SliceSink(ShardFeed& owner) : owner_(owner) {}
+    void on_upsert(const shards::ObjectKey& key, const krm::Json& object) override;
+    void on_delete(const shards::ObjectKey& key) override;
+    void on_synced() override;
+
+   private:
+    ShardFeed& owner_;
+  };
+
   static constexpr std::size_t kTypeParts = 2;
   void start_types();
+  void report_slice(const shards::ObjectKey& key, const krm::Json* object);
   void report_type(std::size_t part, const shards::ObjectKey& key, const krm::Json* object);
   void type_synced(std::size_t part);
 
@@ -94,10 +108,12 @@ class ShardFeed {
   shards::ShardClient client_;
   std::array<Sink, kResources> sinks_;
   std::array<TypeSink, kTypeParts> type_sinks_;
+  SliceSink slice_sink_{*this};
   std::array<bool, kTypeParts> types_synced_{};
   std::array<std::unique_ptr<shards::Informer>, kResources> informers_;  // die before the client
   /// With FeedParams::authentication.
   std::array<std::unique_ptr<shards::Informer>, kTypeParts> type_informers_;
+  std::unique_ptr<shards::Informer> slice_informer_;  ///< with FeedParams::cached_slices
 };
 
 }  // namespace kintsugi::topology

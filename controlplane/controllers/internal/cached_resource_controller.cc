@@ -9,6 +9,7 @@
 #include "controlplane/catalog/cached_resources.h"
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/views/partition_view.h"
 #include "krm/path_prefixes.h"
 #include "krm/selector.h"
 
@@ -146,17 +147,26 @@ void CachedResourceController::process(const std::string& text, Finished finishe
 }
 
 CachedSliceController::CachedSliceController(const apiserver::ControllerContext& context,
-                                             RootView& root, ApiCatalog& catalog)
+                                             store::Store& store, RootView& root,
+                                             ApiCatalog& catalog)
     : apiserver::ControllerBase(context, "kintsugi-cached-slices"),
       root_(root),
-      catalog_(catalog) {}
+      catalog_(catalog),
+      notes_(context.loop, store) {}
 
 void CachedSliceController::start() {
   follow(kCacheGroup, kCachedSlices, [this](const apiserver::ApiServer::Change& change) {
     if (change.object != nullptr) {
       queue_.add(cached_key(change.cluster, kCachedSlices, change.name).pack());
     }
+    const std::string_view now =
+        change.object == nullptr ? std::string_view() : change.object->text({"spec", "partition"});
+    if (change.previous != nullptr && change.previous->text({"spec", "partition"}) != now) {
+      forget_notes(change.cluster);
+    }
   });
+  follow(kFactsGroup, kPartitionFacts,
+         [this](const apiserver::ApiServer::Change& change) { add_cluster(change.cluster); });
   follow(kCacheGroup, kCachedResources,
          [this](const apiserver::ApiServer::Change& change) { add_cluster(change.cluster); });
   catalog_.on_export([this](const ExportRef& ref) { add_cluster(ref.cluster); });
@@ -176,9 +186,31 @@ void CachedSliceController::add_cluster(std::string_view cluster) {
   });
 }
 
-Json CachedSliceController::endpoints(const apiserver::ObjectKey& key) const {
+void CachedSliceController::forget_notes(std::string_view cluster) {
+  std::set<std::string, std::less<>> named;
+  reader().list(cluster, kCacheGroup, kCachedSlices, "", [&](const Json& slice) {
+    named.emplace(slice.text({"spec", "partition"}));
+    return true;
+  });
+  std::vector<std::string> idle;
+  reader().list(cluster, kFactsGroup, kPartitionFacts, "", [&](const Json& fact) {
+    if (const std::string_view name = fact.text({"metadata", "name"}); !named.contains(name)) {
+      idle.emplace_back(name);
+    }
+    return true;
+  });
+  for (std::string& name : idle) {
+    notes_.erase({std::string(cluster), "", std::string(kPartitionFacts), "", std::move(name)});
+  }
+}
+
+Json CachedSliceController::endpoints(const apiserver::ObjectKey& key,
+                                      const krm::Selector& selector) const {
   std::set<std::string> urls;
   for (const auto& [name, shard] : root_.shards()) {
+    if (!selector.matches(shard.labels.is_object() ? shard.labels : Json::object())) {
+      continue;
+    }
     std::string_view base = shard.virtual_workspace_url;
     while (base.ends_with('/')) {
       base.remove_suffix(1);
@@ -238,13 +270,33 @@ void CachedSliceController::settle(const apiserver::ObjectKey& key, Json& slice)
   } else {
     set_kcp_condition(slice, "APIExportValid", "True");
   }
-  if (const std::string partition(slice.text({"spec", "partition"})); !partition.empty()) {
+  Expected<krm::Selector> selector = krm::Selector();
+  Json& status = slice.make({"status"});
+  if (const std::string partition(slice.text({"spec", "partition"})); partition.empty()) {
+    set_kcp_condition(slice, "PartitionValid", "True");
+    status.erase("shardSelector");
+  } else if (const std::optional<Json> note =
+                 read_fact(reader(), key.cluster, kPartitionFacts, partition);
+             !note) {
     refuse("PartitionValid", "PartitionInvalidReference",
            "partitions.topology.kcp.io \"" + partition + "\" not found");
+    status.erase("shardSelector");
   } else {
+    const Json* given = note->find("selector");
+    selector = given == nullptr ? krm::Selector() : krm::Selector::from_json(*given);
+    if (!selector) {  // what was published stays
+      refuse("PartitionValid", "PartitionInvalidReference",
+             std::string(selector.error().message()));
+      return;
+    }
     set_kcp_condition(slice, "PartitionValid", "True");
+    if (const std::string text = selector->to_string(); text.empty()) {
+      status.erase("shardSelector");
+    } else {
+      status["shardSelector"] = text;
+    }
   }
-  slice.make({"status", "endpoints"}) = valid ? endpoints(key) : Json::array();
+  status["endpoints"] = valid ? endpoints(key, *selector) : Json::array();
 }
 
 void CachedSliceController::process(const std::string& text, Finished finished) {

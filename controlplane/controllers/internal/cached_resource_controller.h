@@ -7,6 +7,9 @@
 #include "base/strings.h"
 #include "controlplane/catalog/api_catalog.h"
 #include "controlplane/clusters/root_view.h"
+#include "controlplane/clusters/server_facts.h"
+#include "krm/selector.h"
+#include "store/store.h"
 
 namespace kintsugi::controlplane {
 
@@ -29,21 +32,26 @@ class CachedResourceController final : public apiserver::ControllerBase {
 
 /// Keeps what the status of ClusterCachedResourceEndpointSlices says (KK-201): whether resource and
 /// export are there and belong together, and where the objects can be read: at every shard, as all
-/// have copies.
+/// have copies, or at those that the Partition selects that the slice names. Partitions are the
+/// proxy's, which tells of them (views/partition_view.h): what it told last counts while it is
+/// away, and what no slice names any more is forgotten.
 class CachedSliceController final : public apiserver::ControllerBase {
  public:
-  CachedSliceController(const apiserver::ControllerContext& context, RootView& root,
-                        ApiCatalog& catalog);
+  CachedSliceController(const apiserver::ControllerContext& context, store::Store& store,
+                        RootView& root, ApiCatalog& catalog);
   void start() override;
   void add_cluster(std::string_view cluster) override;
 
  private:
   void process(const std::string& key, Finished finished) override;
   void settle(const apiserver::ObjectKey& key, krm::Json& slice) const;
-  [[nodiscard]] krm::Json endpoints(const apiserver::ObjectKey& key) const;
+  [[nodiscard]] krm::Json endpoints(const apiserver::ObjectKey& key,
+                                    const krm::Selector& selector) const;
+  void forget_notes(std::string_view cluster);
 
   RootView& root_;
   ApiCatalog& catalog_;
+  ServerFacts notes_;
 };
 
 }  // namespace kintsugi::controlplane

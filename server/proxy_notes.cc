@@ -1,0 +1,60 @@
+// What shards hear of the Partitions that the proxy stores (KK-201).
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "server/proxy_control.h"
+#include "shards/own_requests.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr std::string_view kSourceKey = "kintsugi.partitions/source";  // no key of an object
+
+}  // namespace
+
+/// With kcp's command line the shards are kcp's: they have Partitions of their own, and slices that
+/// follow those.
+bool ProxyControl::tells_partitions() const noexcept {
+  return config_.topology.groups.partitions != proxy::GroupMode::kShard &&
+         !config_.kcp_command_line && config_.topology.source != "static";
+}
+
+/// A name for this proxy's store, which nobody else knows.
+std::string ProxyControl::note_source() {
+  if (const Expected<store::Entry> known = store_->get(kSourceKey)) {
+    return std::string(known->value.view());
+  }
+  const std::string made = sha256_hex(random_bytes(32)).substr(0, 32);
+  std::vector<store::Op> ops;
+  ops.push_back({store::EventType::kPut, std::string(kSourceKey), made, std::nullopt});
+  store_->commit(std::move(ops), [](const Expected<store::CommitResult>& result) {
+    if (!result) {
+      log_warn("the name of the proxy's Partitions is not stored",
+               {{"error", result.error().to_string()}});
+    }
+  });
+  return made;
+}
+
+void ProxyControl::start_notes() {
+  topology::PartitionNotesParams params;
+  params.source = note_source();
+  params.owner = [this](std::string_view cluster) -> std::optional<topology::ShardId> {
+    const auto fact = feed_->index().cluster(cluster);
+    return fact ? std::optional(fact->owner) : std::nullopt;
+  };
+  params.send = [this](topology::ShardId id, net::FetchRequest request,
+                       topology::PartitionNotesParams::Answered done) {
+    const topology::ShardInfo* shard = feed_->index().shard(id);
+    net::Upstream* upstream = shard == nullptr ? nullptr : feed_->upstream(shard->spec.name);
+    request.headers.set("user-agent", "kintsugi-proxy/" + std::string(product_version()));
+    return upstream == nullptr
+               ? nullptr
+               : shards::own_fetch(loop_, *upstream, std::move(request), std::move(done));
+  };
+  notes_ = std::make_unique<topology::PartitionNotes>(loop_, *objects_, std::move(params));
+  feed_->add_listener(*notes_);
+}
+
+}  // namespace kintsugi::server
