@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import unittest
 
 import amqp
@@ -122,6 +123,11 @@ class Case(unittest.TestCase):
         self.tenant.make("AddressPlan", {"metadata": {"name": name}, "spec": {"addressType": kind, **spec}})
         self.addCleanup(self.tenant.client.request, "DELETE", self.tenant.path("AddressPlan", name))
 
+    def older_than_others(self, local):
+        """What is made from now on is younger by a second: of two of one second the uid decides which is the older."""
+        made = self.tenant.get("Address", self.name(local))["metadata"]["creationTimestamp"]
+        kit.eventually(lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) > made, what="another second")
+
     def passes(self):
         """Something that was begun later is done: what was begun before and could be done without waiting is done as well."""
         self.passed = getattr(self, "passed", 0) + 1
@@ -134,6 +140,18 @@ class Case(unittest.TestCase):
         """What that router holds of the test's space."""
         keys = {"address": ("pattern",), "autoLink": ("address",), "linkRoute": ("prefix", "pattern")}[kind]
         return [one for one in router.rows(kind).values() for key in keys if (one.get(key) or "").startswith(self.space_id)]
+
+    def links(self, local):
+        """Of the routers, how the autolink from the broker of that address is."""
+        end = f"/{local}"
+        return [one["operStatus"] for router in self.routers[self.on] for one in self.of(router, "autoLink")
+                if one["direction"] == "in" and one["address"].endswith(end)]
+
+    def linked(self, local):
+        """The number of the only router that has a link from the broker: the queue takes no second consumer. Routers of a mesh pass its
+        messages on to each other, stand-ins do not: consumers have to be there."""
+        return kit.eventually(lambda: self.links(local).count("active") == 1 and [self.links(local).index("active")],
+                              what=f"one router has the link of {local}")[0]
 
     def writes(self, router, *kinds):
         """Writes that came there since forget(): {(operation, type): count}."""

@@ -106,15 +106,17 @@ class Case(unittest.TestCase):
 
 def talks_to(pid, port):
     """Whether a process has a TCP connection to that port of this machine."""
+    return connections(pid, port) > 0
+
+
+def connections(pid, port):
+    """How many TCP connections a process has to that port of this machine."""
     inodes = set()
     for one in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             inodes.add(str(one.readlink()))
-    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "01" and int(fields[2].split(":")[1], 16) == port and f"socket:[{fields[9]}]" in inodes:
-            return True
-    return False
+    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[3] == "01" and int(row[2].split(":")[1], 16) == port and f"socket:[{row[9]}]" in inodes for row in rows)
 
 
 class Changes(threading.Thread):

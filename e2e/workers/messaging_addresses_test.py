@@ -1,14 +1,11 @@
-"""Addresses at routers (stand-ins) and real brokers: what is made of each type, in which order, by how many requests, and what becomes of
-it when its object changes (docs/spec/messaging.md)."""
-import json
+"""Addresses at routers (stand-ins) and real brokers: what is made of each type, in which order, by how many requests, what goes through it,
+and what becomes of it when its object changes (docs/spec/messaging.md)."""
 import unittest
 
 import amqp
 import kit
 import messaging_addresses
 import messaging_stage
-
-ONLY_WITH_ALL = "real brokers and routers for minutes"
 
 SIZE = 64 << 20
 
@@ -20,7 +17,7 @@ def setUpModule():
     stage = messaging_stage.Stage(installation, shards=("root",))
 
 
-class Addresses(messaging_addresses.Endings, messaging_addresses.Case):
+class Addresses(messaging_addresses.Case):
     @classmethod
     def infras(cls):
         cls.infra("two", 2, cls.brokers[:1])
@@ -130,10 +127,11 @@ class Addresses(messaging_addresses.Endings, messaging_addresses.Case):
             self.assertEqual(do("send", address=address, bodies=bodies)["accepted"], 5)
             for one in waiting:
                 self.assertEqual(one()["bodies"], bodies, address)
-        for target, source in (("queue", "queue"), ("topic", "sub")):
+        at_sub = self.open(self.linked("sub"), f"consumer {self.space_id}")
+        for target, source, consumer in (("queue", "queue", do), ("topic", "sub", at_sub)):
             self.assertEqual(do("send", address=target, bodies=bodies)["accepted"], 5)
-            self.assertEqual(do("receive", address=source, count=5)["bodies"], bodies)
-            self.assertTrue(do("receive", address=source, count=1, ms=200)["late"])  # once
+            self.assertEqual(consumer("receive", address=source, count=5)["bodies"], bodies)
+            self.assertTrue(consumer("receive", address=source, count=1, ms=200)["late"])  # once
         # Nobody sends there but the broker.
         at = self.at(self.broker)
         self.client.do("send", connection=at, address=self.status("deadletter")["brokerAddress"], bodies=bodies)
@@ -163,126 +161,6 @@ class Addresses(messaging_addresses.Endings, messaging_addresses.Case):
         said = self.open()("transaction", address="queue", bodies=["a"])
         self.assertEqual((said["declared"], said["discharged"]), (False, False), said)
 
-    # Settings.
-    def test_MS034_expired_and_dead_letters_go_to_queues_of_the_same_broker(self):
-        self.use("two")
-        self.plan("both", queue={"expiryQueue": "old", "deadLetterQueue": "dead"})
-        self.make("orders", plan="both")
-        self.until("orders", "Validated", "False", "TargetNotFound")
-        self.make("old")
-        self.ready("old")
-        self.until("orders", "Validated", "False", "TargetNotFound")
-        self.forget()
-        self.passes()
-        self.assertEqual(self.queues(self.broker), [f"{self.space_id}/old"])
-        self.make("dead", "deadLetter")
-        self.ready("dead", "orders")
-        name = self.status("orders")["brokerAddress"]
-        found = self.settings(self.broker, name)
-        self.assertEqual((found["expiryAddress"], found["deadLetterAddress"]), (f"{self.space_id}/old", f"{self.space_id}/dead"))
-        self.assertEqual(self.hosts("orders"), self.hosts("old"))
-        # MS-088: a message past its time, and one that nobody takes.
-        do = self.open()
-        self.assertEqual(do("send", address="orders", bodies=["late"], ttl=1)["accepted"], 1)
-        self.assertEqual(do("receive", address="old", count=1, ms=45000)["bodies"], ["late"])
-
-    def test_MS088_what_is_rejected_arrives_in_the_dead_letters(self):
-        self.use("two")
-        self.plan("dead", queue={"deadLetterQueue": "dead"})
-        self.make("dead", "deadLetter")
-        self.make("orders", plan="dead")
-        self.ready("dead", "orders")
-        do = self.open()
-        self.assertEqual(do("send", address="orders", bodies=["sour"])["accepted"], 1)
-        for _ in range(10):
-            if do("receive", address="orders", count=1, outcome="reject", ms=1000).get("late"):
-                break
-        self.assertEqual(do("receive", address="dead", count=1)["bodies"], ["sour"])
-
-    def test_MS035_what_others_refer_to_stays(self):
-        self.use("two")
-        self.plan("dead", queue={"deadLetterQueue": "dead"})
-        self.make("dead", "deadLetter")
-        self.make("orders", plan="dead")
-        self.make("news", "topic")
-        self.make("sub", "subscription", topic="news")
-        self.ready("dead", "orders", "news", "sub")
-        for local, referrer in (("dead", "orders"), ("news", "sub")):
-            self.delete(local, wait=False)
-            kit.eventually(lambda which=local, who=referrer: who in self.tenant.condition("Address", self.name(which))["message"], what=f"{local} names {referrer}")
-            self.assertEqual(self.status(local)["phase"], "Terminating")
-        self.passes()
-        self.assertEqual(self.broker_addresses(self.broker), sorted([f"{self.space_id}/dead", f"{self.space_id}/news", self.status("orders")["brokerAddress"]]))
-        for local, referrer in (("dead", "orders"), ("news", "sub")):
-            self.delete(referrer)
-            self.gone(local)
-
-    def test_MS036_MS037_overrides(self):
-        self.use("two")
-        self.plan("strict", queue={"ttl": "1h"})
-        self.make("other", plan="strict")
-        self.make("orders", plan="strict")
-        self.ready("other", "orders")
-        name, other = self.status("orders")["brokerAddress"], self.status("other")["brokerAddress"]
-        before = self.asked("addAddressSettings")
-        self.forget()
-        self.patch("orders", {"spec": {"queue": {"ttl": "1200s"}}})
-        self.assertIn("ttl", self.until("orders", "Validated", "False", "OverridesForbidden")["message"])
-        self.passes()
-        self.assertEqual((self.asked("addAddressSettings"), self.settings(self.broker, name)["expiryDelay"]), (before, 3600000))
-        for router in self.routers["two"]:
-            self.assertEqual(self.writes(router, "autoLink"), {})
-        self.tenant.client.must("PATCH", self.tenant.path("AddressPlan", "strict"), {"spec": {"allowOverrides": True}},
-                                headers=messaging_addresses.messaging.MERGE)
-        self.ready("orders")
-        found = kit.eventually(lambda: self.settings(self.broker, name)["expiryDelay"] == 1200000 and self.settings(self.broker, name))
-        self.assertEqual(found["maxExpiryDelay"], 1200000)
-        self.assertEqual(self.settings(self.broker, other)["expiryDelay"], 3600000)
-        self.assertEqual(self.asked("addAddressSettings"), before + 1)
-
-    def test_MS041_memory_is_a_bound_with_a_page(self):
-        self.use("two")
-        self.plan("small", resources={"limits": {"queueMemory": "1Mi"}})
-        found = self.settings(self.broker, self.made("orders", plan="small")["brokerAddress"])
-        self.assertEqual((found["maxSizeBytes"], found["pageSizeBytes"]), (1 << 20, 1 << 20))
-
-    def test_MS084_another_plan_keeps_the_name_and_sets_it_exactly(self):
-        self.use("two")
-        self.plan("short", queue={"ttl": "1m"})
-        self.plan("long", queue={"ttl": "1h"}, resources={"limits": {"queueDepth": 7}})
-        name = self.made("orders", plan="short")["brokerAddress"]
-        self.made("stays", plan="short")
-        self.forget()
-        self.patch("orders", {"spec": {"plan": "long"}})
-        found = kit.eventually(lambda: self.settings(self.broker, name)["expiryDelay"] == 3600000 and self.settings(self.broker, name))
-        self.assertEqual(found["maxSizeMessages"], 7)
-        self.ready("orders")
-        self.assertEqual(self.status("orders")["brokerAddress"], name)
-        self.assertEqual(self.settings(self.broker, self.status("stays")["brokerAddress"])["expiryDelay"], 60000)
-        for router in self.routers["two"]:
-            self.assertEqual(self.writes(router), {})
-
-    def test_MS087_a_full_queue_rejects_what_is_sent(self):
-        self.use("two")
-        self.plan("ten", resources={"limits": {"queueDepth": 10}})
-        self.made("orders", plan="ten")
-        do = self.open()
-        self.assertEqual(do("send", address="orders", count=10)["accepted"], 10)
-        said = do("send", address="orders", count=1)
-        self.assertEqual((said["accepted"], len(said["rejected"])), (0, 1), said)
-
-    def test_MS081_a_queue_that_is_there_and_another_one_is_set_right(self):
-        self.use("two")
-        name = f"{self.space_id}/orders"
-        self.ask(self.broker, "broker", "createAddress", name, "ANYCAST")
-        self.ask(self.broker, "broker", "createQueue", json.dumps({
-            "name": name, "address": name, "routing-type": "ANYCAST", "durable": True, "max-consumers": 3}))
-        self.client.do("send", connection=self.at(self.broker), address=name, bodies=["kept"])
-        before = self.asked("updateQueue")
-        self.made("orders")
-        self.assertEqual((self.row(self.broker, name)["maxConsumers"], self.asked("updateQueue") - before), ("-1", 1))
-        self.assertEqual(self.open()("receive", address="orders")["bodies"], ["kept"])
-
     # Endings.
     def test_MS046_a_queue_goes_from_routers_before_it_goes_from_the_broker(self):
         self.use("two")
@@ -297,83 +175,6 @@ class Addresses(messaging_addresses.Endings, messaging_addresses.Case):
         self.resume(self.broker)
         self.gone("orders")
         self.assertEqual((self.queues(self.broker), self.broker_addresses(self.broker)), ([], []))
-
-    def test_MS047_a_router_that_is_down_holds_the_finalizer_alone(self):
-        self.use("two")
-        self.made("orders")
-        here, away = self.routers["two"]
-        away.kill()
-        self.delete("orders", wait=False)
-        kit.eventually(lambda: not self.of(here) and not self.of(here, "autoLink"), what="gone from the other router")
-        self.assertEqual(self.status("orders")["phase"], "Terminating")
-        away.start()
-        self.gone("orders", 40)
-        self.assertEqual(self.of(away), [])
-        self.assertEqual((self.queues(self.broker), self.broker_addresses(self.broker)), ([], []))
-
-    # Bad input: section 16, what it says of addresses.
-    def test_MS042_names_that_are_not_possible_are_never_sent(self):
-        self.use("two")
-        self.made("first", address="a.b")
-        self.forget()
-        before = self.asked("createAddress")
-        self.make("second", address="a/b")
-        self.make("third", address="a.b")
-        for local in ("second", "third"):
-            self.assertIn(self.name("first"), self.until(local, "Validated", "False", "AddressConflict")["message"])
-        for number, address in enumerate(("x/#", "*/y", "a//b", "$management", "/lead", "q" * 254)):
-            self.make(f"bad{number}", address=address)
-            self.until(f"bad{number}", "Validated", "False", "InvalidAddress")
-        blank = self.tenant.client.request("POST", self.tenant.path("Address"), {
-            "apiVersion": "enmasse.io/v1beta1", "kind": "Address", "metadata": {"name": self.name("blank")}, "spec": {"address": "a b", "type": "queue"}})
-        self.assertEqual(blank.status, 422)
-        self.passes()
-        for router in self.routers["two"]:
-            self.assertEqual(self.writes(router), {("CREATE", "router.config.address"): 1, ("DELETE", "router.config.address"): 1})
-        self.assertEqual(self.asked("createAddress"), before)
-        self.delete("first")
-        ages = {}  # creationTimestamp has seconds: of two of one second the first uid is the older
-        for local in ("second", "third"):
-            metadata = self.tenant.get("Address", self.name(local))["metadata"]
-            ages[local] = (metadata["creationTimestamp"], metadata["uid"])
-        older, younger = sorted(ages, key=ages.get)
-        self.ready(older)
-        self.until(younger, "Validated", "False", "AddressConflict")
-
-    def test_S16_targets_that_lead_nowhere_or_back(self):
-        self.use("two")
-        self.plan("free", allowOverrides=True)
-        self.make("self", plan="free", queue={"expiryQueue": "self"})
-        self.make("left", plan="free", queue={"deadLetterQueue": "right"})
-        self.make("right", plan="free", queue={"deadLetterQueue": "left"})
-        for local in ("self", "left", "right"):
-            self.until(local, "Validated", "False", "TargetCycle")
-        self.make("topic", "topic")
-        self.make("sub", "subscription", topic="topic")
-        self.make("subsub", "subscription", topic="sub")
-        self.ready("topic", "sub")
-        self.until("subsub", "Validated", "False", "TargetNotFound")
-        self.passes()
-        self.assertEqual(self.queues(self.broker), [f"{self.space_id}/sub"])
-        self.patch("right", {"spec": {"queue": None}})
-        self.ready("left", "right")
-
-    def test_S16_a_status_that_somebody_wrote_is_set_right(self):
-        self.use("two")
-        name = self.made("orders")["brokerAddress"]
-        path = self.tenant.path("Address", self.name("orders")) + "/status"
-        for wrong in ({"brokers": [{"host": "nowhere", "state": "Active"}]}, {"spaceId": "other-0000000000000"}, {"brokerAddress": "other/orders"},
-                      {"phase": "Failed", "isReady": False}):
-            with self.subTest(str(wrong)):
-                self.tenant.client.must("PATCH", path, {"status": wrong}, headers=messaging_addresses.messaging.MERGE)
-
-                def right():
-                    status = self.status("orders")
-                    assert self.hosts("orders") == ["b0"] and status["spaceId"] == self.space_id, status
-                    return status["brokerAddress"] == name and status["phase"] == "Active" and status["isReady"]
-
-                kit.eventually(right, what="the status is ours again")
-        self.assertEqual(self.queues(self.broker), [name])
 
 
 if __name__ == "__main__":

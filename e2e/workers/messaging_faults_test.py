@@ -7,6 +7,8 @@ import kit
 import messaging_faults
 import messaging_stage
 
+ONLY_WITH_ALL = "workers and routers end and begin for more than a minute"
+
 
 def setUpModule():
     global stage, broker  # pylint: disable=global-variable-undefined

@@ -55,7 +55,7 @@ class Work final : public RoleWork {
         [this](Key key) { return namespaces_.reconcile(std::move(key)); });
     follow_plans();
     follow_tenants();
-    unit.when_partitions_go([this] { site_.disown_lost(); });
+    unit.when_partitions_go([this](const Unit::Goes& goes) { site_.disown_lost(goes); });
   }
 
   [[nodiscard]] std::string not_ready() const override { return site_.not_ready(); }

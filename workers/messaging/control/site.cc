@@ -163,9 +163,9 @@ void Site::disown(const Key& key) {
   infras_.erase(infra_text(key));
 }
 
-void Site::disown_lost() {
-  std::erase_if(infras_, [this](const auto& one) {
-    const bool lost = !unit_.may_act(one.first);
+void Site::disown_lost(const Unit::Goes& goes) {
+  std::erase_if(infras_, [&](const auto& one) {
+    const bool lost = goes(one.first);
     if (lost) {
       ends_->forget_infra(one.first);
     }

@@ -124,8 +124,8 @@ class Site {
   [[nodiscard]] OwnedInfra* infra(const Key& key);
   OwnedInfra& own(const Key& key, const MessagingInfra& object, InfraWork::Callbacks callbacks);
   void disown(const Key& key);
-  /// All that are not ours any more.
-  void disown_lost();
+  /// All that are not ours any more: connections to their components end.
+  void disown_lost(const Unit::Goes& goes);
   void each_infra(const std::function<void(OwnedInfra&)>& visit);
   void each_infra(const std::function<void(const OwnedInfra&)>& visit) const;
   /// The infra and the space that are ours and an object belongs to. Null: not bound, or not ours.

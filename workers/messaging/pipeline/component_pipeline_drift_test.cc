@@ -47,6 +47,82 @@ TEST(ComponentPipelineDrift, MS_054_CutConnectionPushesNothing) {
   EXPECT_TRUE(router.pipeline.synchronized());
 }
 
+TEST(ComponentPipelineDrift, MS_059_LinkWithoutAnAnswerIsNoDriftOfTheCounts) {
+  ComponentPipeline::Params params;
+  params.counters = milliseconds(500);
+  params.retry_least = seconds(5);
+  for (const bool done : {true, false}) {
+    PipelineBench router(kRouter, params);
+    router.ready();
+    for (int i = 0; i < 50; ++i) {
+      router.want(static_cast<ObjectId>(i), router_queue(i));
+    }
+    router.run(seconds(2));
+    router.component.counts.clear();
+    router.want(50, router_queue(50));
+    router.pump();
+    EXPECT_TRUE(router.answer_one());    // its address
+    EXPECT_TRUE(router.lose_one(done));  // one link
+    router.run(seconds(4));              // it rests, and the counters are looked at
+    EXPECT_EQ(router.pipeline.pending(), 1U);
+    EXPECT_GE(router.component.counts["QUERY"], 4);
+    EXPECT_EQ(router.component.counts["CREATE"], done ? 3 : 2);
+    router.run(seconds(10));
+    EXPECT_EQ(router.component.counts["CREATE"], done ? 4 : 3);
+    EXPECT_EQ(router.pipeline.pending(), 0U);
+    EXPECT_EQ(router.component.entities.size(), 153U);
+    EXPECT_TRUE(router.repairs.empty());
+  }
+}
+
+TEST(ComponentPipelineDrift, MS_049_CountsThatNoUnansweredRequestExplainsAreDrift) {
+  ComponentPipeline::Params params;
+  params.counters = milliseconds(500);
+  params.retry_least = seconds(60);
+  PipelineBench router(kRouter, params);
+  router.ready();
+  for (int i = 0; i < 50; ++i) {
+    router.want(static_cast<ObjectId>(i), router_queue(i));
+  }
+  router.run(seconds(2));
+  router.want(50, router_queue(50));
+  router.pump();
+  EXPECT_TRUE(router.answer_one());
+  EXPECT_TRUE(router.lose_one(false));
+  router.run(seconds(2));
+  EXPECT_TRUE(router.repairs.empty());
+  const std::string type(router_type(EntityKind::kAutoLink));
+  EXPECT_EQ(router.component.entities.erase({type, router_queue(7)[1].name}), 1U);
+  EXPECT_EQ(router.component.entities.erase({type, router_queue(8)[1].name}), 1U);
+  router.run(seconds(3));
+  EXPECT_EQ(router.repairs.size(), 2U);
+  EXPECT_EQ(router.pipeline.pending(), 1U);
+}
+
+TEST(ComponentPipelineDrift, MS_059_QueueWithoutAnAnswerIsNoDriftOfTheCounts) {
+  ComponentPipeline::Params params;
+  params.counters = milliseconds(500);
+  params.retry_least = seconds(5);
+  PipelineBench broker(kBroker, params);
+  broker.ready();
+  for (int i = 0; i < 50; ++i) {
+    broker.want(static_cast<ObjectId>(i), broker_queue(i));
+  }
+  broker.run(seconds(2));
+  broker.want(50, broker_queue(50));
+  broker.pump();
+  EXPECT_TRUE(broker.answer_one());  // its address
+  broker.pump();
+  EXPECT_TRUE(broker.lose_one(true));  // the queue
+  broker.component.counts.clear();
+  broker.run(seconds(4));
+  EXPECT_GE(broker.component.counts["listQueues"], 4);
+  EXPECT_EQ(broker.component.counts["getQueueNames"], 0);
+  broker.run(seconds(10));
+  EXPECT_EQ(broker.component.counts["getQueueNames"], 0);
+  EXPECT_EQ(broker.pipeline.pending(), 0U);
+}
+
 TEST(ComponentPipelineDrift, RestartOfTheWorkerTrustsAndSweepsInTheBackground) {
   ComponentPipeline::Params params;
   params.most_queried = 100;

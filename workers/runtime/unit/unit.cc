@@ -222,7 +222,7 @@ void Unit::on_started(PartitionId partition) {
     (void)journal_->use().note_epoch(partition, ring_->epoch(partition));
   }
   started_.set(partition);
-  draining_.reset(partition);
+  draining_.remove(partition);
   if (!std::exchange(loading_, true)) {
     loop_.post(alive_.guard([this] { load_started(); }));
   }
@@ -247,38 +247,34 @@ void Unit::load_started() {
 }
 
 void Unit::on_draining(PartitionId partition) {
-  draining_.set(partition);
+  draining_.add(partition);
   drain_timer_.start(Duration{}, [this] { look_at_drains(); });
 }
 
 void Unit::look_at_drains() {
-  std::bitset<kRingPartitions> busy;
+  PartitionSet busy;
   for (const auto& one : controllers_) {
     one->controller->each_running([&](const QueueKey& key) { busy.set(one->partition(key)); });
   }
+  const PartitionSet idle = draining_.take_idle(busy);
   const Alive::Guard alive = alive_.weak();
-  for (std::size_t p = 0; p < kRingPartitions; ++p) {
-    if (draining_.test(p) && !busy.test(p)) {
-      draining_.reset(p);
-      ring_->drained(static_cast<PartitionId>(p));
-      if (!alive) {
-        return;
-      }
-    }
-  }
-  if (draining_.any()) {
+  give_away(idle, partitions_go_, [&](PartitionId partition) {
+    ring_->drained(partition);
+    return static_cast<bool>(alive);
+  });
+  if (alive && draining_.any()) {
     drain_timer_.start(kDrainLook, [this] { look_at_drains(); });
   }
 }
 
 void Unit::on_stopped(PartitionId partition) {
-  draining_.reset(partition);
+  draining_.remove(partition);
   started_.reset(partition);
   for (const auto& one : controllers_) {
     one->controller->cut([&](const QueueKey& key) { return one->partition(key) == partition; });
   }
   if (partitions_go_) {
-    partitions_go_();
+    partitions_go_([&](std::string_view ring_key) { return partition_of(ring_key) == partition; });
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "workers/runtime/placement/ring_policy.h"
 #include "workers/runtime/reflector/reflector_pool.h"
 #include "workers/runtime/ring/ring_driver.h"
+#include "workers/runtime/unit/internal/drains.h"
 
 namespace kintsugi::workers {
 
@@ -108,9 +108,12 @@ class Unit {
         [this, &controller](const CacheChange& change) { on_change(controller, change); });
   }
 
-  /// `changed` is called when partitions are not ours any more: what a role does for their keys
-  /// besides reconciles ends within that call.
-  void when_partitions_go(std::function<void()> changed) { partitions_go_ = std::move(changed); }
+  /// Says of a ring key whether its partition goes.
+  using Goes = std::function<bool(std::string_view ring_key)>;
+  /// `go` is called when partitions go, before another worker may have them: what a role holds for
+  /// such keys besides reconciles ends within that call, so that nothing of it is open at the end
+  /// of the turn.
+  void when_partitions_go(std::function<void(const Goes&)> go) { partitions_go_ = std::move(go); }
   /// Whether something may be begun for a ring key now.
   [[nodiscard]] bool may_act(std::string_view ring_key) const noexcept;
 
@@ -179,7 +182,8 @@ class Unit {
   std::vector<std::unique_ptr<Controlled>> controllers_;
   std::vector<Source> sources_;
   std::string trouble_ = "has not begun";
-  std::bitset<kRingPartitions> started_, draining_;
+  PartitionSet started_;
+  Drains draining_;
   bool loading_ = false;
   std::unique_ptr<JournalKeeper> journal_;
   std::unique_ptr<RingDriver> ring_;
@@ -187,7 +191,8 @@ class Unit {
   net::Timer drain_timer_, weigh_timer_, patience_;
   std::size_t busy_ = 0;  // controllers that have not run out
   bool stopping_ = false;
-  std::function<void()> done_, partitions_go_;
+  std::function<void()> done_;
+  std::function<void(const Goes&)> partitions_go_;
   Alive alive_;
 };
 

@@ -281,6 +281,17 @@ void PipelineCore::everything_absent() {
   }
 }
 
+bool PipelineCore::count_differs(std::optional<std::int64_t>& foreign, std::int64_t there,
+                                 EntityKind kind) const noexcept {
+  const std::int64_t others = there - static_cast<std::int64_t>(present(kind));
+  const auto doubt = static_cast<std::int64_t>(unsure(kind));
+  const bool out = foreign ? others < *foreign || others > *foreign + doubt : others < 0;
+  if (doubt == 0 || out) {
+    foreign = doubt == 0 ? std::optional(std::max<std::int64_t>(others, 0)) : std::nullopt;
+  }
+  return out;
+}
+
 void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight, TimePoint now) {
   const TimePoint boot = now - seconds(seen.uptime_seconds);
   const std::size_t own_links = present(EntityKind::kAutoLink);
@@ -316,15 +327,8 @@ void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight,
   if (sweeping_ || flights_.size() > 0 || flight.link_changes != link_changes_) {
     return;
   }
-  const auto differs = [](std::optional<std::int64_t>& foreign, std::int64_t there,
-                          std::size_t own) {
-    const std::int64_t others = there - static_cast<std::int64_t>(own);
-    const bool out = foreign ? *foreign != others : others < 0;
-    foreign = std::max<std::int64_t>(others, 0);
-    return out;
-  };
-  const bool links = differs(foreign_links_, seen.auto_links, own_links);
-  const bool routes = differs(foreign_routes_, seen.link_routes, own_routes);
+  const bool links = count_differs(foreign_links_, seen.auto_links, EntityKind::kAutoLink);
+  const bool routes = count_differs(foreign_routes_, seen.link_routes, EntityKind::kLinkRoute);
   if (links || routes) {
     begin_checks(now, true);
   }
@@ -442,13 +446,10 @@ void PipelineCore::question_answer(Flight& flight, const ManagementReply* reply,
       if (flights_.size() > 0 || flight.link_changes != link_changes_) {
         return;
       }
-      const std::int64_t others =
-          page->count - static_cast<std::int64_t>(present(EntityKind::kQueue));
-      if (foreign_queues_ ? *foreign_queues_ != others : others < 0) {
+      if (count_differs(foreign_queues_, page->count, EntityKind::kQueue)) {
         ask(Question::kQueueNames, EntityKind::kQueue);
         ask(Question::kAddressNames, EntityKind::kBrokerAddress);
       }
-      foreign_queues_ = std::max<std::int64_t>(others, 0);
       return;
     }
     case Question::kNone:

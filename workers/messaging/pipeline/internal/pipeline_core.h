@@ -147,13 +147,22 @@ class PipelineCore {
     return present_[static_cast<std::size_t>(kind)];
   }
 
+  /// Entities of that kind that may be there or not: their requests were not answered.
+  [[nodiscard]] std::size_t unsure(EntityKind kind) const noexcept {
+    return unsure_[static_cast<std::size_t>(kind)];
+  }
+  /// Whether a component counts others than what is known of it explains; what is unsure explains
+  /// as many as it is.
+  [[nodiscard]] bool count_differs(std::optional<std::int64_t>& foreign, std::int64_t there,
+                                   EntityKind kind) const noexcept;
+
   static constexpr std::size_t kKinds = 11;
   Params params_;
   Callbacks callbacks_;
   EntityRings rings_{table};
   Flights flights_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::array<std::size_t, kKinds> present_{};
+  std::array<std::size_t, kKinds> present_{}, unsure_{};
   std::array<std::uint8_t, kKinds> rounds_{};
   std::size_t waiting_ = 0;  ///< links that are not active
   std::size_t lookers_ = 0;  ///< looks in flight

@@ -93,8 +93,17 @@ void PipelineCore::touch(Entity& entity) {
 }
 
 void PipelineCore::set_presence(Entity& entity, Presence presence) {
-  if ((entity.presence == Presence::kPresent) != (presence == Presence::kPresent)) {
-    present(entity.kind) += presence == Presence::kPresent ? 1 : static_cast<std::size_t>(-1);
+  if (entity.presence != presence) {
+    const auto count = [&](Presence one) -> std::size_t& {
+      return (one == Presence::kPresent ? present_
+                                        : unsure_)[static_cast<std::size_t>(entity.kind)];
+    };
+    if (entity.presence != Presence::kAbsent) {
+      --count(entity.presence);
+    }
+    if (presence != Presence::kAbsent) {
+      ++count(presence);
+    }
     link_changes_ += is_link_kind(entity.kind) || entity.kind == EntityKind::kQueue ? 1 : 0;
   }
   entity.presence = presence;
