@@ -27,7 +27,7 @@ Expected<int> open_file(const std::string& path) {
   int fd = ::open(path.c_str(), O_WRONLY | kFlags, 0600);
   std::error_code fault;
   if (fd < 0 && errno == ENXIO && std::filesystem::is_fifo(path, fault)) {
-    log_warn("nobody reads the audit log yet, its lines wait", {{"file", path}});
+    log_warn("nobody reads the log yet, its lines wait", {{"file", path}});
     fd = ::open(path.c_str(), O_RDWR | kFlags, 0600);
   }
   if (fd < 0 || ::fcntl(fd, F_SETFL, O_APPEND) != 0) {
@@ -87,6 +87,9 @@ class AuditLog::Writer {
   };
 
   void wake();
+  [[nodiscard]] LineTotals& totals() const noexcept {
+    return file_.is_access_log ? access_totals() : audit_totals().file;
+  }
   void write_waiting();
   void open_again();
   void measure();
@@ -135,7 +138,7 @@ AuditLog::~AuditLog() {
     thread_.join();
     return;
   }
-  log_error("audit log hangs, what waits for it is lost", {{"file", writer_->file().path}});
+  log_error("a log hangs, what waits for it is lost", {{"file", writer_->file().path}});
   thread_.detach();
 }
 
@@ -162,7 +165,7 @@ void AuditLog::Writer::wake() {
 void AuditLog::Writer::add(std::string line) {
   const std::size_t size = line.size() + sizeof(Line);
   ++added;
-  ++audit_totals().lines;
+  ++totals().lines;
   if (waiting_.fetch_add(size) + size > file_.queue_bytes) {
     waiting_ -= size;
     lose(1);
@@ -182,7 +185,7 @@ void AuditLog::Writer::reopen() {
 void AuditLog::Writer::lose(std::uint64_t lines) {
   dropped += lines;
   lost += lines;
-  audit_totals().lost += lines;
+  totals().lost += lines;
 }
 
 void AuditLog::Writer::run() {
@@ -234,8 +237,7 @@ std::uint64_t AuditLog::Writer::write_lines(const std::string& lines) {
   size_ += written;
   const bool failed = written < lines.size();
   if (failed && !broken_) {
-    log_error("audit log cannot be written",
-              {{"file", file_.path}, {"error", std::strerror(errno)}});
+    log_error("a log cannot be written", {{"file", file_.path}, {"error", std::strerror(errno)}});
   }
   broken_ = failed;
   if (!failed) {
@@ -256,7 +258,7 @@ void AuditLog::Writer::report_drops() {
 void AuditLog::Writer::open_again() {
   auto fd = open_file(file_.path);
   if (!fd) {
-    log_error("audit log stays in its old file", {{"error", fd.error().to_string()}});
+    log_error("a log stays in its old file", {{"error", fd.error().to_string()}});
     return;
   }
   ::close(std::exchange(fd_, *fd));
@@ -278,7 +280,7 @@ void AuditLog::Writer::rotate() {
   std::error_code fault;
   std::filesystem::rename(path, target, fault);
   if (fault) {
-    log_error("audit log cannot be renamed", {{"file", file_.path}, {"error", fault.message()}});
+    log_error("a log cannot be renamed", {{"file", file_.path}, {"error", fault.message()}});
     size_ = 0;  // the next try comes after as many bytes
     return;
   }

@@ -22,6 +22,7 @@ struct AuditFile {
   /// That wait at most, with what their keeping takes.
   std::size_t queue_bytes = std::size_t{16} << 20;
   Duration last_wait = seconds(5);  ///< at the end
+  bool is_access_log = false;       ///< counted as that, and called so in messages
 };
 
 /// A file of lines, written by a thread of its own: no loop waits for the disk, nor for a lock.

@@ -10,11 +10,23 @@ AuditTotals& audit_totals() noexcept {
   return totals;
 }
 
+LineTotals& access_totals() noexcept {
+  static LineTotals totals;
+  return totals;
+}
+
+void fill_access_metrics(MetricFamilies& out) {
+  out.counter("kintsugi_access_log_lines_total", "lines for the access log",
+              access_totals().lines.load());
+  out.counter("kintsugi_access_log_dropped_total", "those that could not be written",
+              access_totals().lost.load());
+}
+
 void fill_audit_metrics(MetricFamilies& out) {
   const AuditTotals& totals = audit_totals();
-  out.counter("kintsugi_audit_events_total", "lines for the audit log", totals.lines.load());
+  out.counter("kintsugi_audit_events_total", "lines for the audit log", totals.file.lines.load());
   out.counter("kintsugi_audit_dropped_total", "those that could not be written",
-              totals.lost.load());
+              totals.file.lost.load());
   out.counter("kintsugi_audit_refusals_total", "refusals that the audit policy leaves out",
               {"result"});
   out.sample({"written"}, audit_refusals().written());

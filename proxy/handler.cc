@@ -219,8 +219,42 @@ ProxyHandler::Answer ProxyHandler::charge(Request&& request, http::ResponseStrea
   return charged;
 }
 
+/// For the access log.
+void ProxyHandler::note_route(const Route& route, const http::ResponseStream& stream,
+                              AccessNote& note) {
+  note.cluster = route.cluster;
+  note.shard = route.shard != nullptr ? route.shard->spec.name : std::string();
+  switch (route.kind) {
+    case RouteKind::kServed:
+      note.is_served_here = true;
+      break;
+    case RouteKind::kMergedList:
+    case RouteKind::kMergedWatch:
+    case RouteKind::kMergedGet:
+    case RouteKind::kMergedDocument:
+    case RouteKind::kServiceMerged:
+    case RouteKind::kServiceDocument:
+      note.is_merged = true;
+      break;
+    default:
+      break;
+  }
+  note_user(stream, note);
+}
+
+void ProxyHandler::note_user(const http::ResponseStream& stream, AccessNote& note) {
+  const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
+  if (identity != nullptr && identity->user) {
+    note.user = identity->user->name;
+    note.groups = identity->user->groups.size();
+  }
+}
+
 ProxyHandler::Answer ProxyHandler::take(Request&& request, http::ResponseStream& stream,
                                         Route&& route, Passed passed) {
+  if (request.note != nullptr) {
+    note_route(route, stream, *request.note);
+  }
   if (route.kind == RouteKind::kOfOneShard) {
     if (auto refused = admission_.refuse_return(request.head, stream)) {
       return refused;
@@ -287,6 +321,10 @@ ProxyHandler::Answer ProxyHandler::take_to_service(Request&& request, http::Resp
 ProxyHandler::Answer ProxyHandler::refuse(const Request& request, http::ResponseStream& stream,
                                           const Route& route) {
   const http::RequestHead& head = request.head;
+  if (request.note != nullptr) {
+    note_user(stream, *request.note);
+    request.note->has_no_route = true;
+  }
   forward_.stats.times.add(head.method, route.status, Duration());
   if (!route.refused_mount.empty()) {
     warn_of_mount(route.refused_mount);

@@ -186,6 +186,8 @@ class ProxyHandler final : public RoutedHandler {
     bool charged = false;     ///< to its logical cluster and shard
   };
   [[nodiscard]] Answer go(Request&& request, http::ResponseStream& stream, Passed passed);
+  static void note_route(const Route& route, const http::ResponseStream& stream, AccessNote& note);
+  static void note_user(const http::ResponseStream& stream, AccessNote& note);
   /// Of a caller who is known.
   [[nodiscard]] Answer take(Request&& request, http::ResponseStream& stream, Route&& route,
                             Passed passed);

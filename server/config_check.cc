@@ -327,6 +327,9 @@ void check_machine(const proxy::ProxyConfig& config, Checks& checks) {
   if (!config.audit.log_file.empty() && config.audit.log_file != "-") {
     checks.folder("audit.log_file", std::filesystem::path(config.audit.log_file).parent_path());
   }
+  if (!config.access_log.file.empty()) {
+    checks.folder("access_log.file", std::filesystem::path(config.access_log.file).parent_path());
+  }
   checks.read_secret("admin.token_file", config.admin.token_file);
   checks.count();
   rlimit files{};

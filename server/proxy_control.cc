@@ -154,6 +154,9 @@ Expected<void> ProxyControl::open() {
   shared_->limits->distribute_by_effective_user(config_.distributed_users);
 
   tell_loops();
+  if (auto result = open_access_log(); !result) {
+    return result;
+  }
   if (auto result = open_audit_log(*files->audit_policy); !result) {
     return result;
   }
@@ -254,8 +257,10 @@ Expected<void> ProxyControl::begin_sequences() {
 
 void ProxyControl::on_signal(int number) {
   if (number == SIGHUP) {
-    if (audit_ != nullptr) {
-      audit_->reopen();
+    for (auth::AuditLog* log : {audit_.get(), access_log_.get()}) {
+      if (log != nullptr) {
+        log->reopen();
+      }
     }
     reload(watch_->take_changed());
     return;

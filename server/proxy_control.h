@@ -67,6 +67,7 @@ class ProxyControl {
   [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();
   [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
+  [[nodiscard]] Expected<void> open_access_log();
   void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   [[nodiscard]] proxy::ExplainSources explain_sources();
   /// What the data loops are asked for and only the control loop knows.
@@ -140,6 +141,7 @@ class ProxyControl {
   std::atomic<bool> ready_{false};
   std::uint64_t ready_turn_ = 0;
   std::unique_ptr<auth::AuditLog> audit_;              ///< null: there is none
+  std::unique_ptr<auth::AuditLog> access_log_;         ///< null: there is none
   std::unique_ptr<auth::AuditWebhook> audit_webhook_;  ///< null: there is none
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;

@@ -103,6 +103,24 @@ Expected<void> ProxyControl::open_audit_log(const auth::AuditPolicy& policy) {
   return {};
 }
 
+Expected<void> ProxyControl::open_access_log() {
+  const proxy::AccessLogConfig& config = config_.access_log;
+  if (config.file.empty()) {
+    return {};
+  }
+  auto log = auth::AuditLog::open({.path = config.file,
+                                   .rotate_bytes = std::uint64_t{config.max_size_mb} << 20,
+                                   .backups = config.max_backups,
+                                   .days = config.max_age_days,
+                                   .is_access_log = true});
+  if (!log) {
+    return fail(std::move(log.error()).at("access_log.file"));
+  }
+  access_log_ = std::move(*log);
+  shared_->access_log = [log = access_log_.get()](std::string line) { log->add(std::move(line)); };
+  return {};
+}
+
 void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
   if (audit_ == nullptr && audit_webhook_ == nullptr) {
     return;

@@ -416,6 +416,7 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
     out.sample({reload.key, "error"}, reload.refused);
   }
   auth::fill_audit_metrics(out);
+  auth::fill_access_metrics(out);
   out.gauge("kintsugi_draining", "1 once SIGTERM came", topology_.draining ? 1 : 0);
   topology_families(out, topology_);
 }

@@ -119,6 +119,16 @@ struct AuditConfig {
   bool operator==(const AuditConfig&) const = default;
 };
 
+/// A line for each request that is told of (OP-306).
+struct AccessLogConfig {
+  std::string file;  ///< "": there is none
+  bool as_text = false;
+  double sample = 0.01;        ///< share of the requests that nothing is remarkable about
+  Duration slow = seconds(1);  ///< those that take longer are always told of
+  std::uint32_t max_size_mb = 100, max_backups = 10, max_age_days = 0;
+  bool operator==(const AccessLogConfig&) const = default;
+};
+
 struct ProxyConfig {
   bool kcp_command_line = false;  ///< made by flags of kcp-front-proxy
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
@@ -177,6 +187,7 @@ struct ProxyConfig {
     std::string token_file;  ///< whose content lets in at `bind`, besides certificates; empty: none
   } admin;
   AuditConfig audit;
+  AccessLogConfig access_log;
   ForwardLimits limits;
   /// What clients may make the process keep [bytes]; 0: 75 % of what it may use.
   std::size_t memory_budget = 0;

@@ -12,6 +12,7 @@
 #include "http/handler.h"
 #include "krm/request_info.h"
 #include "krm/request_target.h"
+#include "proxy/routing/access_note.h"
 #include "topology/resolver.h"
 #include "topology/snapshot.h"
 
@@ -76,6 +77,8 @@ struct Request {
   std::string sent;
   /// Impersonate-* was judged, and may be asked for there. nullopt: nobody has judged it yet.
   std::optional<auth::ImpersonationPlace> judged;
+  /// For the access log; null: there is none.
+  std::shared_ptr<AccessNote> note;
 };
 
 /// Whether the servers behind are plain ones: what stands behind the subresource `proxy` is theirs

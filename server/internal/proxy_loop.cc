@@ -252,11 +252,15 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
   gate_->follow_proofs(loop_, [this] { end_unproven(); });
   cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
-  const std::string random = random_bytes(sizeof(std::uint64_t));
-  goaway_ = std::make_unique<proxy::GoawayHandler>(
-      shared_.config.listener.goaway_chance, *cors_,
-      *reinterpret_cast<const std::uint64_t*>(random.data()));
-  entrance_ = std::make_unique<proxy::Entrance>(view_, *goaway_);
+  const auto seed = [] {
+    const std::string random = random_bytes(sizeof(std::uint64_t));
+    return *reinterpret_cast<const std::uint64_t*>(random.data());
+  };
+  goaway_ =
+      std::make_unique<proxy::GoawayHandler>(shared_.config.listener.goaway_chance, *cors_, seed());
+  access_ = std::make_unique<proxy::AccessGate>(loop_, shared_.access_log,
+                                                shared_.config.access_log, seed(), *goaway_);
+  entrance_ = std::make_unique<proxy::Entrance>(view_, *access_);
   recheck_watches();
 }
 

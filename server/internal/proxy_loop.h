@@ -18,6 +18,7 @@
 #include "proxy/config/config.h"
 #include "proxy/forwarding/backend_trust.h"
 #include "proxy/forwarding/goaway.h"
+#include "proxy/gates/access_gate.h"
 #include "proxy/gates/audit_gate.h"
 #include "proxy/gates/bind_check.h"
 #include "proxy/gates/cors.h"
@@ -62,6 +63,7 @@ struct ProxyShared {
   TokenFiles token_files = {};                                 ///< the same
   std::shared_ptr<const auth::AuditPolicy> audit_policy = {};  ///< the same
   proxy::AuditGate::Write audit = {};                          ///< empty: no log. Any thread.
+  proxy::AccessGate::Write access_log = {};                    ///< the same
   std::shared_ptr<const auth::ReloadableCertificateVerifier> verifier;
   std::shared_ptr<net::ListenerGroup> group;
   std::shared_ptr<const net::OutgoingPolicy> outgoing = nullptr;
@@ -194,6 +196,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::TokenGate> gate_;
   std::unique_ptr<proxy::CorsHandler> cors_;
   std::unique_ptr<proxy::GoawayHandler> goaway_;
+  std::unique_ptr<proxy::AccessGate> access_;
   std::unique_ptr<proxy::Entrance> entrance_;
   std::unique_ptr<auth::CertificateProofs> identities_;
   std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_
