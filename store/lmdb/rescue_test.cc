@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -206,6 +207,7 @@ TEST_F(Rescue, GR_415_WhenNothingCanBeFound_ItIsNotOpened) {
   EXPECT_EQ(open_or_rescue(params_).error().code(), Errc::kCorrupt);
 }
 
+/// KINTSUGI_DAMAGED_COPIES says how many.
 TEST_F(Rescue, GR_415_WhateverIsDamaged_NoSignalAndNothingWrong) {
   std::mt19937_64 random(4);
   const char* const wanted = std::getenv("KINTSUGI_DAMAGED_COPIES");
