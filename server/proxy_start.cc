@@ -9,7 +9,7 @@
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
-#include "store/lmdb/lmdb_store.h"
+#include "store/lmdb/rescue.h"
 #include "store/memory/memory_store.h"
 
 namespace kintsugi::server {
@@ -45,7 +45,7 @@ Expected<void> ProxyControl::open_store() {
   if (made) {
     store::LmdbParams params;
     params.directory = config_.data_dir;
-    auto store = store::LmdbStore::open(std::move(params));
+    auto store = store::open_or_rescue(std::move(params));
     if (store) {
       store_ = std::move(*store);
       return {};

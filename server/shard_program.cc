@@ -30,7 +30,7 @@
 #include "server/program.h"
 #include "server/shard_files.h"
 #include "serving/memory_pressure.h"
-#include "store/lmdb/lmdb_store.h"
+#include "store/lmdb/rescue.h"
 
 namespace kintsugi::server {
 namespace {
@@ -109,7 +109,7 @@ class ShardProgram {
     store::LmdbParams lmdb;
     lmdb.directory = options_.layout.shard_data(options_.name);
     lmdb.books = controlplane::workspace_books();
-    auto opened = store::LmdbStore::open(std::move(lmdb));
+    auto opened = store::open_or_rescue(std::move(lmdb));
     if (!opened) {
       return fail(std::move(opened.error()));
     }
@@ -361,7 +361,7 @@ class ShardProgram {
   net::Signals signals_;
   std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<auth::AuditWebhook> audit_webhook_;
-  std::unique_ptr<store::LmdbStore> store_;
+  std::unique_ptr<store::Store> store_;
   std::unique_ptr<ShardEncryption> encryption_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;

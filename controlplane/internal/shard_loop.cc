@@ -21,6 +21,7 @@
 #include "controlplane/internal/abuse_totals.h"
 #include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/internal/store_checks.h"
 #include "controlplane/quotas/workspace_quotas.h"
 #include "controlplane/shard_metrics.h"
 #include "controlplane/views/claim_labels.h"
@@ -307,8 +308,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
                                                         : std::string();
     };
   }
-  params.checks.push_back({"store-open", false, [this] { return store_.health(); }});
-  params.checks.push_back({"loop-alive", false, [] { return Expected<void>(); }});
+  add_live_checks(params.checks, store_);
   params.checks.push_back({"crds-loaded", true, [this]() -> Expected<void> {
                              if (!registry_->ready(kRootCluster)) {
                                return fail(Errc::kUnavailable, "definitions are being loaded");

@@ -35,7 +35,8 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # SE-148, line by line: what a proxy asks, below clusters/* and below one logical cluster.
 READS = (LOGICAL, "/apis/tenancy.kcp.io/v1alpha1/workspaces", "/apis/tenancy.kcp.io/v1alpha1/workspacetypes",
          "/apis/tenancy.kcp.io/v1alpha1/workspaceauthenticationconfigurations", APIS + "/apiexports", APIS + "/apibindings",
-         "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices", "/apis/topology.kcp.io/v1alpha1/partitions",
+         "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices",
+         "/apis/cache.kcp.io/v1alpha1/clustercachedresourceendpointslices", "/apis/topology.kcp.io/v1alpha1/partitions",
          "/apis/topology.kcp.io/v1alpha1/partitionsets")
 RIGHTS = tuple(f"{RBAC}/{kind}" for kind in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"))
 PATHS = ("/livez", "/readyz", "/version", "/api", "/api/v1", "/apis", "/apis/apps/v1", "/openapi/v3")

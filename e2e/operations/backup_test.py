@@ -25,7 +25,7 @@ class Backup(unittest.TestCase):
             backup = installation.dir / "backup"
             self.assertIn("objects at revision", tool("backup", "--from", data, "--to", backup))
             self.assertIn("is not empty", tool("backup", "--from", data, "--to", backup, expect=1))
-            self.assertIn("already in use", tool("check", "--dir", data, expect=1))
+            self.assertIn("already in use", tool("check", "--dir", data, expect=2))
             client.must("POST", MAPS, {"metadata": {"name": "too-late"}})
             before = int(client.must("GET", MAPS)["metadata"]["resourceVersion"])
             installation.stop()

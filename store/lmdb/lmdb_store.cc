@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "store/internal/subscribers.h"
-#include "store/lmdb/internal/book_table.h"
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t kMinWorkingSpace = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxWorkingSpace = std::uint64_t{64} << 20;
-constexpr std::size_t kMostMiscounted = 100;
 constexpr Duration kLongRead = seconds(5);
 
 std::uint64_t map_bytes(std::uint64_t limit) {
@@ -171,21 +169,8 @@ Expected<VerifyReport> LmdbStore::verify() const {
   if (!snapshot) {
     return fail(snapshot.error().clone());
   }
-  MDB_txn* txn = snapshot->txn.get();
-  const Tables& tables = parts_->environment->tables();
-  auto report = verify_tables(txn, tables, snapshot->state);
-  const BookRules& rules = parts_->writer->books().rules();
-  if (report && rules.measure != nullptr) {
-    const auto wrong = [&report](std::string what) {
-      if (report->miscounted.size() < kMostMiscounted) {
-        report->miscounted.push_back(std::move(what));
-      }
-    };
-    if (auto compared = book_table::compare(txn, tables, rules, wrong); !compared) {
-      return fail(std::move(compared.error()));
-    }
-  }
-  return report;
+  return verify_rows(snapshot->txn.get(), parts_->environment->tables(), snapshot->state,
+                     parts_->writer->books().rules());
 }
 
 void LmdbStore::compact_now_for_test() { parts_->writer->compact_now_for_test(); }

@@ -12,12 +12,14 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "store/lmdb/internal/layout.h"
 
 namespace kintsugi::store {
 namespace {
 
 constexpr std::size_t kPooledReaders = 64;
+constexpr int kDamagedExit = 70;
 constexpr std::uint64_t kNearlyFull = std::uint64_t{16} << 20;
 
 int compare_history(const MDB_val* a, const MDB_val* b) noexcept {
@@ -60,6 +62,15 @@ Expected<void> make_directory(const std::string& path) {
   return sync_directory(parent.string());
 }
 
+/// LMDB found its file damaged while it was open, and must not go on.
+void end_by_assertion(MDB_env* env, const char* text) {
+  const char* path = "";
+  (void)mdb_env_get_path(env, &path);
+  log_error("the store is damaged, the process ends; its next start says what is left",
+            {{"store", path}, {"assertion", text}});
+  ::_exit(kDamagedExit);
+}
+
 }  // namespace
 
 Error lmdb_error(int code, std::string_view what) {
@@ -98,18 +109,22 @@ ReadTxn::~ReadTxn() {
 
 Expected<std::unique_ptr<Environment>> Environment::open(EnvironmentParams params) {
   std::unique_ptr<Environment> environment(new Environment(std::move(params)));
-  auto opened = make_directory(environment->params_.directory);
+  const EnvironmentParams& made = environment->params_;
+  auto opened = made.read_only ? Expected<void>() : make_directory(made.directory);
   if (opened) {
-    opened = environment->lock_directory();
+    auto lock = lock_store(made.directory, !made.read_only);
+    if (lock) {
+      environment->lock_fd_ = *lock;
+      opened = environment->open_lmdb();
+    } else {
+      opened = fail(std::move(lock.error()));
+    }
   }
-  if (opened) {
-    opened = environment->open_lmdb();
-  }
-  if (opened) {
-    opened = sync_directory(environment->params_.directory);
+  if (opened && !made.read_only) {
+    opened = sync_directory(made.directory);
   }
   if (!opened) {
-    return fail(std::move(opened).error().at("store " + environment->params_.directory));
+    return fail(std::move(opened).error().at("store " + made.directory));
   }
   return environment;
 }
@@ -121,29 +136,36 @@ Environment::~Environment() {
   }
 }
 
-Expected<void> Environment::lock_directory() {
-  const std::string path = params_.directory + "/store.lock";
-  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_fd_ < 0) {
+Expected<int> lock_store(const std::string& directory, bool create) {
+  const std::string path = directory + "/store.lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+  if (fd < 0 && errno == ENOENT && !create) {
+    return -1;
+  }
+  if (fd < 0) {
     return fail(system_error(path, errno));
   }
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) {
-      return fail(system_error(path, errno));
-    }
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int code = errno;
     char holder[32] = {};
-    const ssize_t size = ::pread(lock_fd_, holder, sizeof(holder) - 1, 0);
+    const ssize_t size = ::pread(fd, holder, sizeof(holder) - 1, 0);
+    ::close(fd);
+    if (code != EWOULDBLOCK) {
+      return fail(system_error(path, code));
+    }
     const std::string_view pid(holder, size > 0 ? static_cast<std::size_t>(size) : 0);
     return fail(Errc::kConfig, "already in use by process " +
                                    std::string(pid.substr(0, pid.find('\n'))) +
                                    "; a store can be open in one process only");
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(lock_fd_, 0) != 0 ||
-      ::pwrite(lock_fd_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return fail(system_error(path, errno));
+  if (create && (::ftruncate(fd, 0) != 0 ||
+                 ::pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))) {
+    const int code = errno;
+    ::close(fd);
+    return fail(system_error(path, code));
   }
-  return {};
+  return fd;
 }
 
 Expected<void> Environment::open_lmdb() {
@@ -158,7 +180,12 @@ Expected<void> Environment::open_lmdb() {
     code = mdb_env_set_maxreaders(env_, params_.max_readers);
   }
   if (code == 0) {
-    const unsigned flags = MDB_NOTLS | (params_.no_sync ? static_cast<unsigned>(MDB_NOSYNC) : 0U);
+    code = mdb_env_set_assert(env_, &end_by_assertion);
+  }
+  if (code == 0) {
+    const unsigned flags =
+        MDB_NOTLS | (params_.no_sync ? static_cast<unsigned>(MDB_NOSYNC) : 0U) |
+        (params_.read_only ? static_cast<unsigned>(MDB_RDONLY | MDB_NOLOCK) : 0U);
     code = mdb_env_open(env_, params_.directory.c_str(), flags, 0600);
   }
   if (code != 0) {
@@ -166,10 +193,10 @@ Expected<void> Environment::open_lmdb() {
     return fail(lmdb_error(code, "open"));
   }
   int stale = 0;
-  code = mdb_reader_check(env_, &stale);
+  code = params_.read_only ? 0 : mdb_reader_check(env_, &stale);
   MDB_txn* txn = nullptr;
   if (code == 0) {
-    code = mdb_txn_begin(env_, nullptr, 0, &txn);
+    code = mdb_txn_begin(env_, nullptr, params_.read_only ? MDB_RDONLY : 0U, &txn);
   }
   if (code != 0) {
     close_lmdb();
@@ -188,7 +215,8 @@ Expected<void> Environment::open_lmdb() {
 }
 
 Expected<void> Environment::open_tables(MDB_txn* txn) {
-  int code = mdb_dbi_open(txn, "meta", MDB_CREATE, &tables_.meta);
+  const unsigned make = params_.read_only ? 0U : static_cast<unsigned>(MDB_CREATE);
+  int code = mdb_dbi_open(txn, "meta", make, &tables_.meta);
   MDB_val key = to_val("format");
   MDB_val value{};
   if (code == 0) {
@@ -199,7 +227,7 @@ Expected<void> Environment::open_tables(MDB_txn* txn) {
     return fail(Errc::kConfig, "has format " + std::string(to_view(value)) +
                                    ", this program knows format " + format + " only");
   }
-  if (code == MDB_NOTFOUND) {
+  if (code == MDB_NOTFOUND && !params_.read_only) {
     const std::string state = layout::encode_state({});
     MDB_val state_key = to_val("state");
     MDB_val state_value = to_val(state);
@@ -210,19 +238,23 @@ Expected<void> Environment::open_tables(MDB_txn* txn) {
     }
   }
   if (code == 0) {
-    code = mdb_dbi_open(txn, "current", MDB_CREATE, &tables_.current);
+    code = mdb_dbi_open(txn, "current", make, &tables_.current);
   }
   if (code == 0) {
-    code = mdb_dbi_open(txn, "history", MDB_CREATE, &tables_.history);
+    code = mdb_dbi_open(txn, "history", make, &tables_.history);
   }
   if (code == 0) {
     code = mdb_set_compare(txn, tables_.history, &compare_history);
   }
   if (code == 0) {
-    code = mdb_dbi_open(txn, "log", MDB_CREATE, &tables_.log);
+    code = mdb_dbi_open(txn, "log", make, &tables_.log);
   }
   if (code == 0) {
-    code = mdb_dbi_open(txn, "books", MDB_CREATE, &tables_.books);
+    code = mdb_dbi_open(txn, "books", make, &tables_.books);
+    if (code == MDB_NOTFOUND && params_.read_only) {
+      tables_.books = Tables::kNone;
+      code = 0;
+    }
   }
   if (code != 0) {
     return fail(lmdb_error(code, "tables"));

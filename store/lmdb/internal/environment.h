@@ -66,7 +66,15 @@ struct EnvironmentParams {
   std::uint64_t map_bytes = 0;
   bool no_sync = false;
   unsigned max_readers = 1024;
+  /// Nothing is made or written, neither folders nor files; LMDB's own locks are not used, so that
+  /// no other process may have the store open (lock_store says so where the lock file is).
+  bool read_only = false;
 };
+
+/// The lock that a process holds while it has the store open.
+/// @returns its descriptor; -1: there is no lock file, and `create` is false.
+/// @error kConfig another process has it; kIo, kFull.
+[[nodiscard]] Expected<int> lock_store(const std::string& directory, bool create);
 
 class Environment;
 
@@ -87,6 +95,7 @@ class ReadTxn {
 };
 
 struct Tables {
+  static constexpr MDB_dbi kNone = ~MDB_dbi{0};  ///< of an old store that is only read
   MDB_dbi meta = 0, current = 0, history = 0, log = 0, books = 0;
 };
 
@@ -116,7 +125,6 @@ class Environment {
  private:
   friend class ReadTxn;
   explicit Environment(EnvironmentParams params) : params_(std::move(params)) {}
-  [[nodiscard]] Expected<void> lock_directory();
   [[nodiscard]] Expected<void> open_lmdb();
   [[nodiscard]] Expected<void> open_tables(MDB_txn* txn);
   void close_lmdb() noexcept;

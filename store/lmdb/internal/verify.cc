@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "store/lmdb/internal/book_table.h"
+
 namespace kintsugi::store {
 namespace {
 
@@ -205,6 +207,22 @@ class Verifier {
 Expected<VerifyReport> verify_tables(MDB_txn* txn, const Tables& tables,
                                      const layout::State& state) {
   return Verifier(txn, tables, state).run();
+}
+
+Expected<VerifyReport> verify_rows(MDB_txn* txn, const Tables& tables, const layout::State& state,
+                                   const BookRules& rules) {
+  auto report = verify_tables(txn, tables, state);
+  if (report && rules.measure != nullptr && tables.books != Tables::kNone) {
+    const auto wrong = [&report](std::string what) {
+      if (report->miscounted.size() < kMaxProblems) {
+        report->miscounted.push_back(std::move(what));
+      }
+    };
+    if (auto compared = book_table::compare(txn, tables, rules, wrong); !compared) {
+      return fail(std::move(compared.error()));
+    }
+  }
+  return report;
 }
 
 }  // namespace kintsugi::store

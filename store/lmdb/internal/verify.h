@@ -17,4 +17,9 @@ namespace kintsugi::store {
 [[nodiscard]] Expected<VerifyReport> verify_tables(MDB_txn* txn, const Tables& tables,
                                                    const layout::State& state);
 
+/// The same with the sums of `rules`, where they measure.
+[[nodiscard]] Expected<VerifyReport> verify_rows(MDB_txn* txn, const Tables& tables,
+                                                 const layout::State& state,
+                                                 const BookRules& rules);
+
 }  // namespace kintsugi::store
