@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SPEC = "docs/spec"
-KINDS = "AM|FP|TP|AGG|KK|SE|PERF"
+KINDS = "AM|FP|TP|AGG|KK|SE|PERF|GR"
 WORKERS = "RT|MR|MD|MH|BH|MS"
 ROW = re.compile(rf"^\| ((?:{KINDS})-T?\d{{3,4}}[a-z]?|(?:{WORKERS})-T?\d{{1,3}}|[RT]-\d\d|T\d{{2,3}}|[EU]\d{{1,2}}|V\d\d|[GMBLIR]\d(?:c|all)?) "
                  r"\| (.*) \|$")
