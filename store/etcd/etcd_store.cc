@@ -198,23 +198,24 @@ void EtcdStore::commit(std::vector<Op> ops, CommitCallback done) {
   }
   auto shared_ops = std::make_shared<std::vector<Op>>(std::move(ops));
   auto shared_refusal = std::make_shared<Expected<void>>(std::move(refused));
-  parts_->loop->post([this, shared_ops, shared_refusal, bytes, done = std::move(done)]() mutable {
-    if (!*shared_refusal) {
-      done(fail(std::move(shared_refusal->error())));
-    } else if (parts_->core == nullptr) {
-      done(fail(Errc::kClosed));
-    } else {
-      parts_->core->commit(std::move(*shared_ops), bytes, std::move(done));
-    }
-  });
+  parts_->loop->post(
+      [parts = parts_.get(), shared_ops, shared_refusal, bytes, done = std::move(done)]() mutable {
+        if (!*shared_refusal) {
+          done(fail(std::move(shared_refusal->error())));
+        } else if (parts->core == nullptr) {
+          done(fail(Errc::kClosed));
+        } else {
+          parts->core->commit(std::move(*shared_ops), bytes, std::move(done));
+        }
+      });
 }
 
 void EtcdStore::synchronize(SynchronizeCallback done) {
-  parts_->loop->post([this, done = std::move(done)]() mutable {
-    if (parts_->core == nullptr) {
+  parts_->loop->post([parts = parts_.get(), done = std::move(done)]() mutable {
+    if (parts->core == nullptr) {
       done(fail(Errc::kClosed));
     } else {
-      parts_->core->synchronize(std::move(done));
+      parts->core->synchronize(std::move(done));
     }
   });
 }

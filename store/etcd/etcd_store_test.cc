@@ -417,8 +417,8 @@ TEST_F(EtcdStoreTest, GR_115_CompactedByOthers_OnlyHistoryIsLost) {
   Replica two = replica();
   const Revision first = write(*one, put("a", "1"), put("b", "1"));
   two.close();
-  write(*one, erase("b"));
-  write(*one, put("c", "1"));
+  write(*one, erase("b"), erase("a"));
+  write(*one, put("c", "1"), put("d", "1"));
   const Revision last = write(*one, put("a", "2"));
   ASSERT_TRUE(compact_raw(last));
   two.reopen();
@@ -426,7 +426,7 @@ TEST_F(EtcdStoreTest, GR_115_CompactedByOthers_OnlyHistoryIsLost) {
   EXPECT_EQ(rows(*two, {}), rows(*one, {}));
   EXPECT_EQ(two->changes("", first, 10).error().code(), Errc::kCompacted);
   EXPECT_TRUE(one->changes("", first, 10)) << "who has the history goes on with it";
-  const Revision more = write(*two, put("d", "1"));
+  const Revision more = write(*two, put("d", "2"));
   ASSERT_NE(synchronized(*one), 0U);
   EXPECT_EQ(one->get("d")->modified, more);
 }
