@@ -78,11 +78,12 @@ class Shard(Server):
     """`kintsugi up` with one shard; the load goes to the shard itself."""
 
     target = CONFIGMAPS
+    options = ()
 
     def start(self):
         begin = time.monotonic()
         (self.dir / "ready").unlink(missing_ok=True)
-        self.launch([self.binary, "up", "--dir", self.dir, "--shards", 1, "--port", products.free_port()])
+        self.launch([self.binary, "up", "--dir", self.dir, "--shards", 1, "--port", products.free_port(), *self.options])
         self.until((self.dir / "ready").exists, "not ready")
         self.start_seconds = time.monotonic() - begin
         self.pid = int((self.dir / "run/root.pid").read_text())
@@ -104,6 +105,12 @@ class Shard(Server):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=120)
         connection.request("GET", target, headers={"accept": "application/json"})
         return connection.getresponse()
+
+
+class ShardOnEtcd(Shard):
+    """The same with its objects in an etcd that `up` runs, on the same CPU."""
+
+    options = ("--store", "etcd")
 
 
 class Etcd(Server):
@@ -139,7 +146,7 @@ def writes(arguments):
     """Durable writes of 1 kB by 100 clients, and gets of them."""
     requests = WRITES // (10 if arguments.quick else 1)
     reads = READS // (10 if arguments.quick else 1)
-    for kind, operations in ((Shard, ("create", "update", "get")), (Etcd, ("put",))):
+    for kind, operations in ((Shard, ("create", "update", "get")), (ShardOnEtcd, ("create", "update", "get")), (Etcd, ("put",))):
         with kind(arguments, kind.__name__.lower()) as server:
             for op in operations:
                 speed, cpu, note = gets(server, reads, requests) if op == "get" else rate(server, op, requests)

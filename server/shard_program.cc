@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -106,6 +107,21 @@ class ShardProgram {
     if (auto made = make_directories(options_.layout.shard(options_.name)); !made) {
       return made;
     }
+    if (auto opened = options_.etcd.endpoints.empty() ? open_lmdb() : open_etcd(); !opened) {
+      return opened;
+    }
+    auto encryption = ShardEncryption::open(*store_, options_.layout, options_.encryption);
+    if (!encryption) {
+      return fail(std::move(encryption.error()));
+    }
+    encryption_ = std::move(*encryption);
+    return {};
+  }
+
+  Expected<void> open_lmdb() {
+    if (const std::string mirror = mirror_folder(); file_exists(mirror)) {
+      return fail(Errc::kConfig, "--store: the data of this shard is in etcd (" + mirror + ")");
+    }
     store::LmdbParams lmdb;
     lmdb.directory = options_.layout.shard_data(options_.name);
     lmdb.books = controlplane::workspace_books();
@@ -114,11 +130,41 @@ class ShardProgram {
       return fail(std::move(opened.error()));
     }
     store_ = std::move(*opened);
-    auto encryption = ShardEncryption::open(*store_, options_.layout, options_.encryption);
-    if (!encryption) {
-      return fail(std::move(encryption.error()));
+    return {};
+  }
+
+  [[nodiscard]] std::string mirror_folder() const {
+    return options_.layout.shard(options_.name) + "/mirror";
+  }
+
+  /// A folder with data of its own stays with that.
+  Expected<void> open_etcd() {
+    if (const std::string data = options_.layout.shard_data(options_.name); file_exists(data)) {
+      return fail(Errc::kConfig, "--store: the data of this shard is in " + data);
     }
-    encryption_ = std::move(*encryption);
+    store::EtcdParams etcd = options_.etcd;
+    if (!options_.etcd_password_file.empty()) {
+      auto password = read_secret_file(options_.etcd_password_file);
+      if (!password) {
+        return fail(std::move(password.error()));
+      }
+      std::string_view text = password->view();
+      while (text.ends_with('\n')) {
+        text.remove_suffix(1);
+      }
+      etcd.password = Secret::copy_of(text);
+    }
+    if (etcd.prefix.empty()) {
+      etcd.prefix = "/kintsugi/shards/" + options_.name;
+    }
+    etcd.mirror_directory = mirror_folder();
+    etcd.books = controlplane::workspace_books();
+    auto opened = store::EtcdStore::open(std::move(etcd));
+    if (!opened) {
+      return fail(std::move(opened.error()));
+    }
+    etcd_ = opened->get();
+    store_ = std::move(*opened);
     return {};
   }
 
@@ -325,6 +371,9 @@ class ShardProgram {
       if (auto taken = encryption_->reload(); !taken) {
         return fail(std::move(taken.error()));
       }
+      if (auto taken = etcd_ != nullptr ? etcd_->reload_tls() : Expected<void>(); !taken) {
+        return fail(std::move(taken.error()));
+      }
       client_tls_->renew(std::move(*outgoing));
     }
     return loaded;
@@ -362,6 +411,7 @@ class ShardProgram {
   std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<auth::AuditWebhook> audit_webhook_;
   std::unique_ptr<store::Store> store_;
+  store::EtcdStore* etcd_ = nullptr;  ///< store_, where it is on etcd
   std::unique_ptr<ShardEncryption> encryption_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;

@@ -14,6 +14,7 @@
 #include "server/tenant_options.h"
 #include "serving/process_limits.h"
 #include "store/books.h"
+#include "store/etcd/etcd_store.h"
 
 namespace kintsugi::server {
 
@@ -50,6 +51,10 @@ struct ShardOptions {
   TenantOptions tenants;
   Confinement confinement;
   bool as_kcp = false;  ///< ShardServerParams::as_kcp
+  /// Where its data is, instead of in its folder; what depends on the folder is filled in at the
+  /// start. Without endpoints: LMDB.
+  store::EtcdParams etcd;
+  std::string etcd_password_file;  ///< of etcd.user
 };
 
 /// Runs a shard on this thread until SIGTERM or SIGINT; SIGHUP reads its files again.

@@ -24,6 +24,7 @@
 #include "server/internal/pki.h"
 #include "server/internal/ready_probe.h"
 #include "server/internal/supervisor.h"
+#include "server/internal/up_etcd.h"
 #include "server/internal/up_files.h"
 #include "server/internal/up_workers.h"
 #include "server/kubeconfig.h"
@@ -36,6 +37,7 @@ namespace {
 constexpr Duration kStopPatience = seconds(35);
 constexpr Duration kRenewal = seconds(60);
 constexpr const char* kProxy = "proxy";
+constexpr const char* kEtcd = "etcd";
 constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
 
 /// For people alone: nothing of it is in a log.
@@ -127,6 +129,9 @@ class Installation {
     if (auto prepared = prepare_workers(); !prepared) {
       return prepared;
     }
+    if (auto started = start_etcd(); !started) {
+      return started;
+    }
     if (auto started = start_shards(); !started) {
       return started;
     }
@@ -157,7 +162,24 @@ class Installation {
                               options_.layout.pid_file(name)});
   }
 
+  /// Before the shards, which wait for it; it ends after them.
+  Expected<void> start_etcd() {
+    if (!options_.uses_etcd || !options_.etcd_urls.empty()) {
+      return {};
+    }
+    auto etcd = prepare_etcd(options_.layout);
+    if (!etcd) {
+      return fail(std::move(etcd.error()));
+    }
+    return supervisor_.start({kEtcd, std::move(etcd->arguments), options_.layout.log_file(kEtcd),
+                              options_.layout.pid_file(kEtcd), std::move(etcd->program)});
+  }
+
   Expected<void> start_shards() {
+    const auto store = store_arguments(options_.layout, {options_.uses_etcd, options_.etcd_urls});
+    if (!store) {
+      return fail(store.error().clone());
+    }
     const std::vector<std::string>& regions = options_.regions;
     for (std::uint32_t i = 0; i < options_.shards; ++i) {
       std::vector<std::string> arguments = {
@@ -170,6 +192,7 @@ class Installation {
           "region=" + regions[i % regions.size()] + ",cloud=" + kClouds[i % std::size(kClouds)],
           "--loops",
           std::to_string(options_.shard_loops)};
+      arguments.insert(arguments.end(), store->begin(), store->end());
       for (std::string& more : revocation_arguments(options_.revocations)) {
         arguments.push_back(std::move(more));
       }

@@ -31,6 +31,9 @@ struct UpOptions {
   ShardRevocations revocations;  ///< for the proxy and every shard
   std::string join_address;      ///< where who has a token joins (SE-147); "": nowhere
   std::uint16_t join_port = 0;
+  /// Of shards: whether their data is in etcd, and which one; none is named: `up` runs one itself.
+  bool uses_etcd = false;
+  std::vector<std::string> etcd_urls;
   bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is
 };
 

@@ -1,10 +1,17 @@
 #include "store/store.h"
 
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
 namespace kintsugi::store {
+
+void Store::commit(std::vector<Op> ops, std::vector<Op> guards, CommitCallback done) {
+  ops.insert(ops.end(), std::make_move_iterator(guards.begin()),
+             std::make_move_iterator(guards.end()));
+  commit(std::move(ops), std::move(done));
+}
 
 Expected<CommitResult> Store::commit_wait(std::vector<Op> ops) {
   std::mutex mutex;

@@ -14,11 +14,11 @@
 #include "store/books.h"
 
 /// An MVCC key-value store with one revision counter, history for watches and snapshot reads.
-/// Source: AM-456 to AM-467. Backends: store/lmdb (embedded); etcd later.
+/// Source: AM-456 to AM-467, GR-102. Backends: store/lmdb (embedded), store/etcd.
 namespace kintsugi::store {
 
-/// Position in the store's history. +1 per committed transaction, never repeated, also across
-/// restarts. 0: before all.
+/// Position in the store's history. Rises with each committed transaction, not always by 1; never
+/// repeated, also across restarts. 0: before all.
 using Revision = std::uint64_t;
 
 /// One stored version of a key.
@@ -53,6 +53,10 @@ struct Op {
   Keeps keeps{};  ///< limits of the books that this one keeps to
   /// Only `expected` counts: the key stays as it is, and no event tells of it.
   bool only_expected = false;
+  /// Of a copy of another store's row (0: none): what it says of a key that is not there, and what
+  /// one that is there has to say, else that is a conflict. For stores that are written by one
+  /// copier.
+  Revision created = 0;
 };
 /// The transaction is for a store where the key is still as it was read.
 [[nodiscard]] inline Op unchanged(std::string key, Revision modified) {
@@ -71,6 +75,16 @@ struct CommitResult {
   std::optional<Excess> excess{};  ///< a limit would have been passed, and nothing was written
 };
 using CommitCallback = std::function<void(Expected<CommitResult>)>;
+
+/// Calls `done` with the revision up to which the store is known to be complete.
+using SynchronizeCallback = std::function<void(Expected<Revision>)>;
+
+/// What one transaction may have; more is kInvalid (GR-102).
+struct Limits {
+  std::size_t ops = 100;  ///< with guards
+  /// Values together [bytes]: one stored object and 8 KiB.
+  std::size_t value_bytes = 1'572'864 + 8'192;
+};
 
 struct RangeQuery {
   std::string prefix;  ///< keys that begin with it
@@ -119,11 +133,21 @@ class Store {
   /// deletes absent keys only) takes no revision and answers the current one.
   /// `done` runs on the writer thread, after the commit is durable;
   /// it must not block.
-  /// @error (in done) kInvalid key empty, longer than 480 bytes or used twice, kFull disk or map
-  /// full, kIo, kOverloaded queue of 65,536 transactions full, kClosed store closing.
+  /// @error (in done) kInvalid key empty, longer than 480 bytes or used twice, or more than
+  /// limits(), kFull disk or map full, kIo, kOverloaded queue of 65,536 transactions full, kClosed
+  /// store closing.
   virtual void commit(std::vector<Op> ops, CommitCallback done) = 0;
+  /// The same where `guards` (of unchanged()) hold. They are expectations like those of `ops`:
+  /// `failed_op` counts them after these.
+  void commit(std::vector<Op> ops, std::vector<Op> guards, CommitCallback done);
   /// The same, waiting. For start-up and tests; never on a loop.
   [[nodiscard]] Expected<CommitResult> commit_wait(std::vector<Op> ops);
+
+  /// Calls `done` when reads show the newest revision that anybody has committed before this call;
+  /// at once, in the caller, where nobody else can have (the default).
+  /// @error (in done) kDeadline, kClosed.
+  virtual void synchronize(SynchronizeCallback done) { done(current()); }
+  [[nodiscard]] virtual Limits limits() const noexcept { return {}; }
 
   /// Events with revision > after, at most `limit` (more only to finish a revision), of keys with
   /// the prefix, in order, from history.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -163,7 +164,7 @@ TEST_P(StoreContract, WhenKeyHas480Bytes_ItsHistoryWorksToo) {
 }
 
 TEST_P(StoreContract, WhenValueIsEmptyOrLarge_IsKept) {
-  const std::string large(3'000'000, 'x');
+  const std::string large(1'500'000, 'x');
   write(*store_, put("e", ""), put("l", large));
   write(*store_, put("e", "full"), put("l", ""));
   EXPECT_EQ(store_->get("l")->value.view(), "");
@@ -369,6 +370,57 @@ TEST_P(StoreContract, When100WritersIncrementOneKey_EachCountsOnce) {  // AM-463
   EXPECT_EQ(succeeded, 100);
   EXPECT_EQ(store_->get("counter")->value.view(), "100");
   EXPECT_EQ(store_->current(), 101U);
+}
+
+TEST_P(StoreContract, GR_102_ATransactionHasLimits) {
+  const Limits limits = store_->limits();
+  const auto many = [](std::size_t count) {
+    std::vector<Op> ops;
+    for (std::size_t i = 0; i < count; ++i) {
+      ops.push_back(put("k" + std::to_string(i), "v"));
+    }
+    return ops;
+  };
+  EXPECT_TRUE(store_->commit_wait(many(limits.ops)));
+  const auto more = store_->commit_wait(many(limits.ops + 1));
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code(), Errc::kInvalid);
+  EXPECT_EQ(more.error().message(), "a transaction has 101 operations, it may have 100");
+  EXPECT_TRUE(store_->commit_wait({put("large", std::string(limits.value_bytes, 'x'))}));
+  const auto larger =
+      store_->commit_wait({put("large", std::string(limits.value_bytes, 'x')), put("small", "x")});
+  ASSERT_FALSE(larger);
+  EXPECT_EQ(larger.error().code(), Errc::kInvalid);
+  EXPECT_EQ(larger.error().message(),
+            "the values of a transaction have " + std::to_string(limits.value_bytes + 1) +
+                " bytes, they may have " + std::to_string(limits.value_bytes));
+}
+
+TEST_P(StoreContract, GR_102_GuardsAreComparedAndStayAsTheyAre) {
+  const Revision guard = write(*store_, put("guard", "1"));
+  std::vector<CommitResult> results;
+  const auto commit = [&](std::vector<Op> ops, std::vector<Op> guards) {
+    std::promise<CommitResult> done;
+    store_->commit(std::move(ops), std::move(guards),
+                   [&done](Expected<CommitResult> result) { done.set_value(*result); });
+    results.push_back(done.get_future().get());
+  };
+  commit({put("a", "1")}, {unchanged("guard", guard)});
+  const Revision second = write(*store_, put("guard", "2"));
+  commit({put("a", "2")}, {unchanged("guard", guard)});
+  EXPECT_FALSE(results[0].conflict);
+  EXPECT_TRUE(results[1].conflict);
+  EXPECT_EQ(results[1].failed_op, 1U) << "guards are counted after the operations";
+  EXPECT_EQ(results[1].actual, second);
+  EXPECT_EQ(store_->get("a")->value.view(), "1");
+}
+
+TEST_P(StoreContract, GR_102_SynchronizedReadsShowWhatWasCommittedBefore) {
+  const Revision revision = write(*store_, put("a", "1"));
+  std::promise<Revision> done;
+  store_->synchronize([&done](Expected<Revision> at) { done.set_value(*at); });
+  EXPECT_GE(done.get_future().get(), revision);
+  EXPECT_GE(store_->current(), revision);
 }
 
 TEST_P(StoreContract, WhenReadersRunBesideWriters_EachSeesOneRevision) {

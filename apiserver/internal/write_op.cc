@@ -20,6 +20,8 @@
 namespace kintsugi::apiserver::internal {
 namespace {
 
+constexpr std::size_t kBesidesObject = 8 * 1024;  // of store::Limits::value_bytes
+
 /// In the storage version; what a webhook has to convert was converted before.
 std::string encode_custom(const WriteOp& op) {
   const ServedKind& kind = op.written_as == nullptr ? *op.kind : *op.written_as;
@@ -215,7 +217,9 @@ void with_stored_form(const WriteOpPtr& op, std::function<void()> next) {
 
 Expected<std::string> encode_write(WriteOp& op) {
   std::string stored = op.kind->is_custom() ? encode_custom(op) : encode_stored(*op.object);
-  const std::size_t limit = op.server.params().max_object;
+  // What a store takes besides the object in a transaction is not the object's.
+  const std::size_t room = op.server.store().limits().value_bytes - kBesidesObject;
+  const std::size_t limit = std::min(op.server.params().max_object, room);
   if (stored.size() > limit) {
     return fail(Errc::kRequestEntityTooLarge,
                 "Request entity too large: limit is " + std::to_string(limit));

@@ -9,6 +9,7 @@
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/revocation_flags.h"
+#include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "controlplane/admission/definition_admission.h"
 #include "krm/names.h"
@@ -28,6 +29,7 @@ struct Options {
   std::string join, name, bind = "127.0.0.1", audit_log, audit_webhook,
                           claims_escalation = "refuse";
   std::string encryption;
+  StoreFlags store;
   bool insecure_file_modes = false;
   RevocationOptions revocations;
   std::uint16_t port = 0;
@@ -72,6 +74,7 @@ FlagTable flag_table(Options& options) {
                {"limits-file", "FILE", "",
                 "more of --limits, KEY=N a line; read again when it changes, and on SIGHUP",
                 into(options.limits.file)}}),
+          store_flags(options.store),
           {"Data",
            {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
              "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
@@ -183,6 +186,12 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   }
   options.revocations = std::move(*revocations);
   options.encryption = typed.encryption;
+  auto store = understood_store(typed.store);
+  if (!store) {
+    return fail(std::move(store.error()));
+  }
+  options.etcd = std::move(*store);
+  options.etcd_password_file = typed.store.password_file;
   options.insecure_file_modes = typed.insecure_file_modes;
   options.tenants = typed.tenants;
   options.confinement = typed.confinement;

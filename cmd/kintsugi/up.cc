@@ -11,6 +11,7 @@
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/revocation_flags.h"
+#include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "net/address_rules.h"
 #include "server/files.h"
@@ -49,7 +50,10 @@ FlagTable flag_table(Options& options) {
          "roles whose workers run beside the shards, each with its kinds for all workspaces in "
          "root:<role>",
          into(options.workers)},
-        {"store", "lmdb", "lmdb", "store of shards and proxy", into(options.store)}}},
+        {"store", "lmdb|etcd|etcd=URL,…", "lmdb",
+         "where shards have their objects: in their folders, in an etcd that `up` runs (that of "
+         "PATH), or in one that runs",
+         into(options.store)}}},
       {"Addresses",
        {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
         {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on",
@@ -90,6 +94,23 @@ void allow_loopback(server::UpOptions& options) {
   }
 }
 
+Expected<void> take_store(const std::string& typed, server::UpOptions& options) {
+  options.uses_etcd = typed != "lmdb";
+  if (typed == "lmdb" || typed == "etcd") {
+    return {};
+  }
+  StoreFlags flags;
+  flags.store = typed;
+  auto params = understood_store(flags);
+  if (!params) {
+    return fail(Errc::kConfig, "--store: \"" + typed +
+                                   "\" is not a choice that this version has; known: lmdb, etcd, "
+                                   "etcd=URL,…");
+  }
+  options.etcd_urls = std::move(params->endpoints);
+  return {};
+}
+
 Expected<void> take_join_bind(const std::string& typed, server::UpOptions& options) {
   if (typed.empty()) {
     return {};
@@ -115,8 +136,7 @@ std::string unknown_choice(const Options& options) {
     const std::string& value;
     std::vector<std::string> known;
   };
-  const Choice choices[] = {{"store", options.store, {"lmdb"}},
-                            {"wildcard", options.up.wildcard, {"serve", "deny"}},
+  const Choice choices[] = {{"wildcard", options.up.wildcard, {"serve", "deny"}},
                             {"consumers", options.up.consumers, {"ignored", "required"}}};
   for (const auto& [name, value, known] : choices) {
     if (std::find(known.begin(), known.end(), value) == known.end()) {
@@ -141,6 +161,9 @@ Expected<server::UpOptions> understood(Options typed) {
   }
   if (options.port == 0) {
     return fail(Errc::kConfig, "--port: 0 is no port");
+  }
+  if (auto store = take_store(typed.store, options); !store) {
+    return fail(std::move(store.error()));
   }
   if (const std::string fault = unknown_choice(typed); !fault.empty()) {
     return fail(Errc::kConfig, fault);

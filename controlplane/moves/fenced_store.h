@@ -32,6 +32,10 @@ class FencedStore final : public store::Store, public store::KeepsForms {
   }
   /// @error (in done) also kUnavailable: the cluster is fenced
   void commit(std::vector<store::Op> ops, store::CommitCallback done) override;
+  void synchronize(store::SynchronizeCallback done) override {
+    store_.synchronize(std::move(done));
+  }
+  [[nodiscard]] store::Limits limits() const noexcept override { return store_.limits(); }
   [[nodiscard]] Expected<Changes> changes(std::string_view prefix, store::Revision after,
                                           std::size_t limit) const override {
     return store_.changes(prefix, after, limit);

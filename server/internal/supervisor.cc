@@ -57,7 +57,8 @@ Expected<void> Supervisor::launch(Child& child) {
   if (log_fd < 0) {
     return fail(Errc::kIo, child.process.log_file + ": " + std::strerror(errno));
   }
-  const pid_t pid = start_child(program_, child.process.arguments, log_fd);
+  const std::string& program = child.process.program.empty() ? program_ : child.process.program;
+  const pid_t pid = start_child(program, child.process.arguments, log_fd);
   const int why = errno;
   ::close(log_fd);
   if (pid < 0) {

@@ -21,13 +21,14 @@ class Supervisor {
     std::string name;
     std::vector<std::string> arguments;  ///< argv without the program
     std::string log_file, pid_file;
+    std::string program = {};  ///< "": that of all others
   };
   struct Events {
     std::function<void(const std::string& name, int status)>
         ended;  ///< unexpected end; a restart follows
   };
 
-  /// @param program path of the executable that every process runs.
+  /// @param program path of the executable that processes run which name none.
   Supervisor(net::Loop& loop, std::string program, Events events);
   ~Supervisor();  ///< kills what still runs
 

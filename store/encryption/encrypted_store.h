@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/encryption/value_codec.h"
@@ -39,6 +40,8 @@ class EncryptedStore final : public Store, public KeepsForms {
     return inner_.count(query);
   }
   void commit(std::vector<Op> ops, CommitCallback done) override;
+  void synchronize(SynchronizeCallback done) override { inner_.synchronize(std::move(done)); }
+  [[nodiscard]] Limits limits() const noexcept override { return inner_.limits(); }
   [[nodiscard]] Expected<Changes> changes(std::string_view prefix, Revision after,
                                           std::size_t limit) const override;
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;

@@ -125,6 +125,8 @@ void LmdbStore::commit(std::vector<Op> ops, CommitCallback done) {
   parts_->writer->commit(std::move(ops), std::move(done));
 }
 
+Limits LmdbStore::limits() const noexcept { return parts_->writer->limits(); }
+
 Expected<Store::Changes> LmdbStore::changes(std::string_view prefix, Revision after,
                                             std::size_t limit) const {
   const auto snapshot = parts_->snapshot();

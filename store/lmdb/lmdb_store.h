@@ -31,6 +31,7 @@ struct LmdbParams {
 
   Duration retry = std::chrono::seconds(1);  ///< between attempts while the disk refuses writes
 
+  Limits limits{};  ///< of a transaction
   std::size_t queue_transactions = 65'536;
   std::size_t queue_bytes = std::size_t{256} << 20;
 
@@ -69,6 +70,7 @@ class LmdbStore final : public Store {
                                          const Visitor& visit) const override;
   [[nodiscard]] Expected<std::uint64_t> count(const RangeQuery& query) const override;
   void commit(std::vector<Op> ops, CommitCallback done) override;
+  [[nodiscard]] Limits limits() const noexcept override;
   [[nodiscard]] Expected<Changes> changes(std::string_view prefix, Revision after,
                                           std::size_t limit) const override;
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;

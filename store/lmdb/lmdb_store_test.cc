@@ -385,6 +385,7 @@ TEST_F(LmdbStoreTest, WhenSizeLimitIsReached_PutsFailDeletesWorkAndItRecovers) {
 
 TEST_F(LmdbStoreTest, WhenOneTransactionIsTooLarge_OthersOfItsGroupSucceed) {
   params_.map_limit = std::uint64_t{1} << 20;
+  params_.limits.value_bytes = std::size_t{8} << 20;
   open();
   std::vector<Errc> answers;
   const auto note = [&answers](Expected<CommitResult> result) {

@@ -82,7 +82,7 @@ Expected<std::uint64_t> MemoryStore::count(const RangeQuery& query) const {
 }
 
 Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Event>& events) {
-  if (auto valid = check_transaction(ops); !valid) {
+  if (auto valid = check_transaction(ops, limits()); !valid) {
     return fail(std::move(valid).error());
   }
   for (std::size_t i = 0; i < ops.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "controlplane/internal/names.h"
 #include "krm/finalizers.h"
 #include "krm/go_text.h"
+#include "store/batches.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -419,12 +420,20 @@ void BindingController::store_schemas(const apiserver::ObjectKey& key, std::vect
   });
 }
 
+/// In as many transactions as it takes.
 void BindingController::commit(std::vector<store::Op> ops, std::function<void(bool stored)> done) {
-  params_.store.commit(std::move(ops),
-                       [&loop = context_.loop, alive = alive_.weak(),
+  std::vector<store::Op> batch = store::take_batch(ops, params_.store.limits());
+  auto rest = std::make_shared<std::vector<store::Op>>(std::move(ops));
+  params_.store.commit(std::move(batch),
+                       [this, &loop = context_.loop, alive = alive_.weak(), rest,
                         done = std::move(done)](Expected<store::CommitResult> result) {
-                         loop.post([alive, done, stored = result && !result->conflict] {
-                           if (alive) {
+                         loop.post([this, alive, rest, done, stored = result && !result->conflict] {
+                           if (!alive) {
+                             return;
+                           }
+                           if (stored && !rest->empty()) {
+                             commit(std::move(*rest), done);
+                           } else {
                              done(stored);
                            }
                          });

@@ -19,6 +19,7 @@
 #include "krm/annotations.h"
 #include "krm/finalizers.h"
 #include "krm/path_prefixes.h"
+#include "store/batches.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -27,6 +28,7 @@ using krm::Json;
 
 constexpr std::string_view kRbacGroup = "rbac.authorization.k8s.io";
 constexpr Duration kSweepAfter = seconds(2);
+constexpr std::size_t kSweptAtOnce = 1'000;
 constexpr Duration kLocksAfter = milliseconds(500);  // bindings and definitions change in bursts
 constexpr std::string_view kDefinitionGroup = "apiextensions.k8s.io";
 constexpr std::string_view kDefinitions = "customresourcedefinitions";
@@ -454,7 +456,7 @@ void LogicalClusterController::sweep(const std::string& cluster, Finished finish
     auto read = params_.store.range(rows, [&](const store::EntryView& entry) {
       ops.push_back({store::EventType::kDelete, std::string(entry.key), std::string(entry.value),
                      entry.modified});
-      return ops.size() < 1000;
+      return ops.size() < kSweptAtOnce;
     });
     if (!read) {
       break;
@@ -466,10 +468,31 @@ void LogicalClusterController::sweep(const std::string& cluster, Finished finish
   }
   log_info("sweeping what is left of a logical cluster",
            {{"cluster", cluster}, {"objects", static_cast<std::uint64_t>(ops.size())}});
-  params_.store.commit(std::move(ops),
-                       [&loop = context_.loop, finished](Expected<store::CommitResult> result) {
-                         loop.post([finished, ok = result && !result->conflict] { finished(ok); });
-                       });
+  sweep_rows(cluster, std::make_shared<std::vector<store::Op>>(std::move(ops)),
+             std::move(finished));
+}
+
+/// In as many transactions as it takes; then looks once more.
+void LogicalClusterController::sweep_rows(const std::string& cluster,
+                                          std::shared_ptr<std::vector<store::Op>> ops,
+                                          Finished finished) {
+  std::vector<store::Op> batch = store::take_batch(*ops, params_.store.limits());
+  params_.store.commit(
+      std::move(batch), [this, &loop = context_.loop, alive = alive_.weak(), cluster, ops,
+                         finished = std::move(finished)](Expected<store::CommitResult> result) {
+        loop.post([this, alive, cluster, ops, finished, ok = result && !result->conflict] {
+          if (!alive) {
+            return;
+          }
+          if (!ok) {
+            finished(false);
+          } else if (!ops->empty()) {
+            sweep_rows(cluster, ops, finished);
+          } else {
+            sweep(cluster, finished);
+          }
+        });
+      });
 }
 
 }  // namespace kintsugi::controlplane

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apiserver/controllers/controller.h"
 #include "controlplane/clusters/cluster_index.h"
@@ -48,6 +49,8 @@ class LogicalClusterController final : public apiserver::ControllerBase {
   bool keep_locks(const std::string& cluster, const krm::Json& object, const Finished& finished);
   void empty(const std::string& cluster, krm::Json object, Finished finished);
   void sweep(const std::string& cluster, Finished finished);
+  void sweep_rows(const std::string& cluster, std::shared_ptr<std::vector<store::Op>> ops,
+                  Finished finished);
 
   Params params_;
   ServerFacts facts_;  // of LogicalClusters: {uid, path}

@@ -8,14 +8,13 @@
 #include "base/log.h"
 #include "controlplane/internal/names.h"
 #include "krm/annotations.h"
+#include "store/batches.h"
 
 namespace kintsugi::controlplane {
 namespace {
 
 using krm::Json;
 
-constexpr std::size_t kMostOps = 500;
-constexpr std::size_t kMostBytes = 4U << 20U;  // of values in a batch
 constexpr Duration kFirstRetry = milliseconds(50);
 constexpr Duration kLastRetry = seconds(5);
 
@@ -132,12 +131,16 @@ void ReplicaRows::flush() {
   if (!running_.empty()) {
     return;
   }
+  const store::Limits limits = store_.limits();
   std::vector<store::Op> ops;
   std::size_t bytes = 0;
-  while (!order_.empty() && ops.size() < kMostOps && bytes < kMostBytes) {
+  while (!order_.empty() && ops.size() + store::kRoomForGuards < limits.ops) {
     const auto found = waiting_.find(order_.front());
     const Row& row = found->second;
     bytes += row.value ? row.value->size() : 0;
+    if (!ops.empty() && bytes > limits.value_bytes) {
+      break;
+    }
     ops.push_back({row.value ? store::EventType::kPut : store::EventType::kDelete, found->first,
                    row.value.value_or(std::string()), std::nullopt});
     running_.insert(waiting_.extract(found));

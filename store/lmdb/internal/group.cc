@@ -67,6 +67,9 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
     if (ops[i].expected && *ops[i].expected != before->modified) {
       return CommitResult{0, true, i, before->modified, {}};
     }
+    if (ops[i].created != 0 && before->known && ops[i].created != before->created) {
+      return CommitResult{0, true, i, before->modified, {}};
+    }
     changes = changes || is_change(ops[i], *before);
     befores.push_back(std::move(*before));
   }
@@ -104,7 +107,8 @@ std::optional<Excess> Group::enter(const std::vector<Op>& ops, const std::vector
 }
 
 void Group::write(const Op& op, Before& before, Revision revision, std::uint32_t index) {
-  const Revision created = before.known ? before.created : revision;
+  const Revision made = op.created != 0 ? op.created : revision;
+  const Revision created = before.known ? before.created : made;
   if (before.known) {
     put_version(tables_.history, layout::history_key(op.key, before.modified),
                 {before.created, revision, before.value.view()});

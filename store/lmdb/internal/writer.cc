@@ -138,7 +138,7 @@ void Writer::stop() {
 
 void Writer::commit(std::vector<Op> ops, CommitCallback done) {
   Item item{std::move(ops), std::move(done), sizeof(Item), std::nullopt};
-  if (auto valid = check_transaction(item.ops); !valid) {
+  if (auto valid = check_transaction(item.ops, params_.limits); !valid) {
     item.refused = std::move(valid).error();
   }
   for (const Op& op : item.ops) {

@@ -53,6 +53,7 @@ class Writer {
   [[nodiscard]] std::size_t queued() const;
   [[nodiscard]] Expected<void> health() const;
   [[nodiscard]] BookKeeper& books() noexcept { return books_; }
+  [[nodiscard]] const Limits& limits() const noexcept { return params_.limits; }
 
  private:
   struct Item {

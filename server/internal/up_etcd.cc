@@ -1,0 +1,158 @@
+#include "server/internal/up_etcd.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/files.h"
+#include "server/internal/pki.h"
+
+namespace kintsugi::server {
+namespace {
+
+constexpr const char* kPair = "etcd";
+constexpr const char* kClient = "etcd-client";
+constexpr const char* kQuota = "8589934592";
+
+std::string folder_of(const Layout& layout) { return layout.dir + "/etcd"; }
+
+Expected<std::string> find_program() {
+  const char* const path = std::getenv("PATH");
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
+    const std::string program = std::string(folder) + "/etcd";
+    if (!folder.empty() && ::access(program.c_str(), X_OK) == 0) {
+      return program;
+    }
+  }
+  return fail(Errc::kConfig,
+              "--store etcd: PATH has no etcd (Debian: etcd-server); or name one that runs: "
+              "--store etcd=URL,…");
+}
+
+Expected<std::uint16_t> free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const bool fine =
+      fd >= 0 && ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
+  const int why = errno;
+  if (fd >= 0) {
+    ::close(fd);
+  }
+  if (!fine) {
+    return fail(Errc::kIo, "no port for etcd: " + std::string(std::strerror(why)));
+  }
+  return ntohs(address.sin_port);
+}
+
+struct Ports {
+  std::uint16_t client = 0, peer = 0;
+};
+
+/// Those of the first start: what etcd has written names them.
+Expected<Ports> ports_of(const Layout& layout) {
+  const std::string file = folder_of(layout) + "/ports";
+  if (file_exists(file)) {
+    const auto text = read_file(file);
+    if (!text) {
+      return fail(text.error().clone());
+    }
+    const auto parts = split(trim(std::string_view(*text).substr(0, text->find('\n'))), ' ');
+    const auto client = parse_decimal<std::uint16_t>(parts.front());
+    const auto peer = parse_decimal<std::uint16_t>(parts.back());
+    if (parts.size() != 2 || !client || !peer) {
+      return fail(Errc::kIo, file + " does not have two ports");
+    }
+    return Ports{*client, *peer};
+  }
+  const auto client = free_port();
+  const auto peer = free_port();
+  if (!client || !peer) {
+    return fail(!client ? client.error().clone() : peer.error().clone());
+  }
+  const auto written =
+      write_file(file, std::to_string(*client) + " " + std::to_string(*peer) + "\n");
+  if (!written) {
+    return fail(written.error().clone());
+  }
+  return Ports{*client, *peer};
+}
+
+std::string url_of(std::uint16_t port) { return "https://127.0.0.1:" + std::to_string(port); }
+
+}  // namespace
+
+Expected<EtcdProcess> prepare_etcd(const Layout& layout) {
+  auto program = find_program();
+  if (!program) {
+    return fail(std::move(program.error()));
+  }
+  if (auto made = make_directories(folder_of(layout)); !made) {
+    return fail(std::move(made.error()));
+  }
+  const Pki pki(layout.pki());
+  if (auto made = pki.ensure_server(kPair, {"127.0.0.1", "localhost"}); !made) {
+    return fail(std::move(made.error()));
+  }
+  if (auto made = pki.ensure_client(kClient, "kintsugi:etcd", "kintsugi:shards"); !made) {
+    return fail(std::move(made.error()));
+  }
+  const auto ports = ports_of(layout);
+  if (!ports) {
+    return fail(ports.error().clone());
+  }
+  const std::string client = url_of(ports->client);
+  const std::string peer = url_of(ports->peer);
+  EtcdProcess process;
+  process.program = std::move(*program);
+  process.arguments = {"--name=one",
+                       "--data-dir=" + folder_of(layout) + "/data",
+                       "--listen-client-urls=" + client,
+                       "--advertise-client-urls=" + client,
+                       "--listen-peer-urls=" + peer,
+                       "--initial-advertise-peer-urls=" + peer,
+                       "--initial-cluster=one=" + peer,
+                       "--quota-backend-bytes=" + std::string(kQuota),
+                       "--cert-file=" + pki.certificate(kPair),
+                       "--key-file=" + pki.key(kPair),
+                       "--client-cert-auth",
+                       "--trusted-ca-file=" + pki.certificate("client-ca"),
+                       "--peer-cert-file=" + pki.certificate(kPair),
+                       "--peer-key-file=" + pki.key(kPair),
+                       "--peer-client-cert-auth",
+                       "--peer-trusted-ca-file=" + pki.certificate("client-ca")};
+  return process;
+}
+
+Expected<std::vector<std::string>> store_arguments(const Layout& layout, const UpEtcd& etcd) {
+  std::vector<std::string> out;
+  if (!etcd.is_used) {
+    return out;
+  }
+  if (!etcd.urls.empty()) {
+    return std::vector<std::string>{"--store", "etcd=" + join(etcd.urls, ",")};
+  }
+  const auto ports = ports_of(layout);
+  if (!ports) {
+    return fail(ports.error().clone());
+  }
+  const Pki pki(layout.pki());
+  return std::vector<std::string>{"--store",           "etcd=" + url_of(ports->client),
+                                  "--etcd-ca-file",    pki.certificate("serving-ca"),
+                                  "--etcd-cert-file",  pki.certificate(kClient),
+                                  "--etcd-key-file",   pki.key(kClient),
+                                  "--etcd-compaction", "own"};
+}
+
+}  // namespace kintsugi::server

@@ -1,0 +1,296 @@
+#include "store/etcd/etcd_store.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "net/loop.h"
+#include "net/tls.h"
+#include "net/upstream.h"
+#include "store/etcd/internal/core.h"
+#include "store/etcd/internal/shared.h"
+#include "store/internal/transaction.h"
+
+namespace kintsugi::store {
+namespace {
+
+/// etcd's default limit of a request (1.5 MiB) without room for keys, compares and trailers, and
+/// 8 KiB for what goes with an object (GR-102, GR-111).
+constexpr std::size_t kMostObject = 1'556'480;
+constexpr std::size_t kBesides = 8 * 1024;
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+Expected<std::vector<net::Url>> parse_endpoints(const EtcdParams& params) {
+  std::vector<net::Url> urls;
+  for (const std::string& endpoint : params.endpoints) {
+    auto url = net::Url::parse(endpoint);
+    if (!url || !url->path.empty()) {
+      return fail(Errc::kConfig, "\"" + endpoint + "\" is no URL of an etcd member");
+    }
+    if (url->scheme == "http" && !params.insecure && !is_loopback(url->host)) {
+      return fail(Errc::kConfig, endpoint + " is on another machine: say https");
+    }
+    urls.push_back(std::move(*url));
+  }
+  if (urls.empty()) {
+    return fail(Errc::kConfig, "no member of etcd is named");
+  }
+  return urls;
+}
+
+Expected<std::shared_ptr<net::TlsContext>> make_tls(const EtcdParams& params,
+                                                    const std::vector<net::Url>& urls) {
+  const bool needed = std::any_of(urls.begin(), urls.end(),
+                                  [](const net::Url& url) { return url.scheme == "https"; });
+  if (!needed) {
+    return std::shared_ptr<net::TlsContext>();
+  }
+  net::TlsParams tls;
+  tls.ca_file = params.ca_file;
+  tls.certificate_file = params.cert_file;
+  tls.key_file = params.key_file;
+  return net::TlsContext::client(tls);
+}
+
+}  // namespace
+
+struct EtcdStore::Parts {
+  explicit Parts(EtcdParams given) : params(std::move(given)) {}
+  EtcdParams params;
+  std::vector<net::Url> urls;
+  std::shared_ptr<net::TlsContext> tls;
+  etcd::Shared shared;
+  std::unique_ptr<net::Loop> loop;
+  std::unique_ptr<etcd::Core> core;  // the loop's thread
+  LmdbStore* mirror = nullptr;       // that of the core
+  std::thread thread;
+
+  void run(const std::function<void(Expected<void>)>& ready) {
+    thread = std::thread([this, ready] {
+      ::pthread_setname_np(::pthread_self(), "store-etcd");
+      loop->post([this, ready] {
+        core = std::make_unique<etcd::Core>(*loop, params, urls, tls, shared);
+        core->start(ready);
+      });
+      loop->run();
+    });
+  }
+  ~Parts() {
+    if (thread.joinable()) {
+      loop->post([this] {
+        core.reset();
+        loop->stop();
+      });
+      thread.join();
+    }
+  }
+};
+
+EtcdStore::EtcdStore(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+EtcdStore::~EtcdStore() = default;
+
+Expected<std::unique_ptr<EtcdStore>> EtcdStore::open(EtcdParams params) {
+  while (params.prefix.ends_with('/')) {
+    params.prefix.pop_back();
+  }
+  if (!params.prefix.starts_with('/')) {
+    return fail(Errc::kConfig, "the prefix in etcd has to begin with / and to name something");
+  }
+  auto urls = parse_endpoints(params);
+  if (!urls) {
+    return fail(std::move(urls).error());
+  }
+  auto tls = make_tls(params, *urls);
+  if (!tls) {
+    return fail(std::move(tls).error());
+  }
+  auto parts = std::make_unique<Parts>(std::move(params));
+  parts->urls = std::move(*urls);
+  parts->tls = std::move(*tls);
+  parts->loop = std::make_unique<net::Loop>("store-etcd");
+  auto answer = std::make_shared<std::promise<Expected<void>>>();
+  auto ready = answer->get_future();
+  parts->run([answer](Expected<void> done) { answer->set_value(std::move(done)); });
+  const auto limit = parts->params.start_timeout * 2;
+  if (ready.wait_for(limit) != std::future_status::ready) {
+    return fail(Errc::kUnavailable, "etcd does not answer");
+  }
+  if (auto done = ready.get(); !done) {
+    return fail(std::move(done).error());
+  }
+  parts->mirror = parts->core->mirror();
+  return std::unique_ptr<EtcdStore>(new EtcdStore(std::move(parts)));
+}
+
+Revision EtcdStore::current() const noexcept {
+  return std::max(parts_->shared.position.load(), parts_->mirror->current());
+}
+
+Revision EtcdStore::compacted() const noexcept { return parts_->mirror->compacted(); }
+
+Expected<Entry> EtcdStore::get(std::string_view key) const {
+  if (parts_->shared.is_corrupt(key)) {
+    return fail(Errc::kCorrupt, "the record in etcd is damaged");
+  }
+  return parts_->mirror->get(key);
+}
+
+namespace {
+
+/// The mirror has no revision of its own for what does not concern it.
+RangeQuery in_mirror(const LmdbStore& mirror, Revision position, const RangeQuery& query) {
+  RangeQuery asked = query;
+  const Revision newest = mirror.current();
+  if (asked.at > newest && asked.at <= position) {
+    asked.at = newest;
+  }
+  return asked;
+}
+
+}  // namespace
+
+Expected<Revision> EtcdStore::range(const RangeQuery& query, const Visitor& visit) const {
+  const Revision position = parts_->shared.position;
+  const bool any_corrupt = parts_->shared.corrupt_count.load(std::memory_order_acquire) > 0;
+  std::string corrupt;
+  const auto looking = [&](const EntryView& entry) {
+    if (parts_->shared.is_corrupt(entry.key)) {
+      corrupt = entry.key;
+      return false;
+    }
+    return visit(entry);
+  };
+  auto read = any_corrupt
+                  ? parts_->mirror->range(in_mirror(*parts_->mirror, position, query), looking)
+                  : parts_->mirror->range(in_mirror(*parts_->mirror, position, query), visit);
+  if (!corrupt.empty()) {
+    return fail(Errc::kCorrupt, "the record in etcd is damaged");
+  }
+  return std::move(read).map(
+      [&](Revision at) { return query.at != 0 ? query.at : std::max(at, position); });
+}
+
+Expected<std::uint64_t> EtcdStore::count(const RangeQuery& query) const {
+  return parts_->mirror->count(in_mirror(*parts_->mirror, parts_->shared.position, query));
+}
+
+void EtcdStore::commit(std::vector<Op> ops, CommitCallback done) {
+  std::size_t bytes = 0;
+  for (const Op& op : ops) {
+    bytes += sizeof(Op) + op.key.size() + op.value.size();
+  }
+  auto refused = check_transaction(ops, limits());
+  etcd::Shared& shared = parts_->shared;
+  if (refused &&
+      (shared.queued >= parts_->params.queue_transactions ||
+       (shared.queued > 0 && shared.queued_bytes + bytes > parts_->params.queue_bytes))) {
+    refused = fail(Errc::kOverloaded, "the store's queue of writes is full");
+  }
+  if (refused) {
+    ++shared.queued;
+    shared.queued_bytes += bytes;
+  }
+  auto shared_ops = std::make_shared<std::vector<Op>>(std::move(ops));
+  auto shared_refusal = std::make_shared<Expected<void>>(std::move(refused));
+  parts_->loop->post(
+      [parts = parts_.get(), shared_ops, shared_refusal, bytes, done = std::move(done)]() mutable {
+        if (!*shared_refusal) {
+          done(fail(std::move(shared_refusal->error())));
+        } else if (parts->core == nullptr) {
+          done(fail(Errc::kClosed));
+        } else {
+          parts->core->commit(std::move(*shared_ops), bytes, std::move(done));
+        }
+      });
+}
+
+void EtcdStore::synchronize(SynchronizeCallback done) {
+  parts_->loop->post([parts = parts_.get(), done = std::move(done)]() mutable {
+    if (parts->core == nullptr) {
+      done(fail(Errc::kClosed));
+    } else {
+      parts->core->synchronize(std::move(done));
+    }
+  });
+}
+
+Limits EtcdStore::limits() const noexcept { return {100, kMostObject + kBesides}; }
+
+Expected<Store::Changes> EtcdStore::changes(std::string_view prefix, Revision after,
+                                            std::size_t limit) const {
+  const Revision position = parts_->shared.position;
+  if (after > parts_->mirror->current() && after <= position) {
+    return Changes{{}, position};
+  }
+  auto changes = parts_->mirror->changes(prefix, after, limit);
+  if (changes && limit > 0 && changes->events.size() < limit) {
+    changes->complete_to = std::max(changes->complete_to, position);
+  }
+  return changes;
+}
+
+Store::Subscription EtcdStore::subscribe(std::function<void(const EventBatch&)> listener) {
+  return parts_->mirror->subscribe(std::move(listener));
+}
+
+void EtcdStore::compact(Revision revision) { parts_->mirror->compact(revision); }
+
+StoreStats EtcdStore::stats() const {
+  StoreStats stats = parts_->mirror->stats();
+  stats.current = current();
+  stats.commits = parts_->shared.commits;
+  stats.conflicts = parts_->shared.conflicts;
+  stats.queued = parts_->shared.queued;
+  return stats;
+}
+
+Books* EtcdStore::books() noexcept { return parts_->mirror->books(); }
+
+Expected<void> EtcdStore::health() const {
+  if (parts_->shared.is_full) {
+    return fail(Errc::kFull, "etcd is out of space (alarm NOSPACE)");
+  }
+  const Duration silent =
+      Clock::now().time_since_epoch() - Duration(parts_->shared.confirmed_at.load());
+  if (silent > parts_->params.unready_after) {
+    return fail(Errc::kUnavailable,
+                "etcd has told nothing for " + std::to_string(silent / seconds(1)) + " s");
+  }
+  return parts_->mirror->health();
+}
+
+EtcdStats EtcdStore::etcd_stats() const {
+  const etcd::Shared& shared = parts_->shared;
+  EtcdStats stats;
+  stats.watches = shared.watches;
+  stats.resyncs = shared.resyncs;
+  stats.head_reads = shared.head_reads;
+  stats.barriers = shared.barriers;
+  stats.progress_requests = shared.progress_requests;
+  stats.unknown = shared.unknown;
+  stats.resolved = shared.resolved;
+  stats.durable_unseen = shared.durable_unseen;
+  stats.corrupt = shared.corrupt_count;
+  stats.foreign_keys = shared.foreign_keys;
+  return stats;
+}
+
+Expected<void> EtcdStore::reload_tls() {
+  if (parts_->tls == nullptr) {
+    return {};
+  }
+  auto next = make_tls(parts_->params, parts_->urls);
+  if (!next) {
+    return fail(std::move(next).error());
+  }
+  parts_->tls->renew(std::move(*next));
+  return {};
+}
+
+}  // namespace kintsugi::store

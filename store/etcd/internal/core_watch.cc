@@ -1,0 +1,307 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "store/etcd/internal/answer_class.h"
+#include "store/etcd/internal/core.h"
+#include "store/raise.h"
+
+// The one watch, and the mirror that it feeds.
+namespace kintsugi::store::etcd {
+namespace {
+
+constexpr std::size_t kMostRevision = std::size_t{16} << 20U;
+constexpr std::size_t kHeldBytes = std::size_t{16} << 20U;
+constexpr std::size_t kHeldTransactions = 20'000;
+constexpr Duration kFirstPause = milliseconds(20);
+constexpr Duration kLastPause = seconds(1);
+constexpr Duration kGuardEvery = milliseconds(500);
+constexpr Duration kSilence = seconds(1);
+constexpr Duration kGuardLimit = seconds(2);
+
+}  // namespace
+
+net::Task<> Core::follow() {
+  Duration pause = kFirstPause;
+  while (true) {
+    const std::size_t member = choice_.pick(now());
+    watch_member_ = member;
+    std::string fault;
+    net::Task<Expected<void>> emptying = wait_for_mirror();
+    const Expected<void> emptied = co_await emptying;
+    net::Task<Expected<bool>> looking = is_history_gone(member);
+    const Expected<bool> gone = co_await looking;
+    if (!emptied) {
+      fault = emptied.error().to_string();
+    } else if (!gone) {
+      fault = gone.error().to_string();
+    } else if (resync_ || *gone) {
+      net::Task<Expected<void>> filling = fill(member);
+      const Expected<void> filled = co_await filling;
+      fault = filled ? std::string() : filled.error().to_string();
+      resync_ = !filled;
+    }
+    if (fault.empty()) {
+      net::Answer<Reply> ended;
+      watch_ended_ = ended.callback();
+      created_ = false;
+      heard_at_ = now();
+      const std::uint64_t position = fed() - offset_;
+      joiner_.emplace(position, kMostRevision);
+      WatchCreate create;
+      create.key = keys_.prefix();
+      create.range_end = prefix_end(keys_.prefix());
+      create.start_revision = position + 1;
+      ++shared_.watches;
+      watch_ = client_.watch(
+          member, encode(create), [this](std::string_view message) { on_watch_message(message); },
+          watch_ended_);
+      const Reply reply = co_await ended;
+      watch_.reset();
+      watch_ended_ = nullptr;
+      created_call_.reset();
+      if (created_) {
+        pause = kFirstPause;
+      }
+      fault = reply.text();
+      choice_.on_failed(member, now());
+    }
+    log_warn("watch of etcd ended", {{"member", client_.name(member)}, {"error", fault}});
+    net::Sleep resting(loop_, pause);
+    co_await resting;
+    pause = std::min(pause * 2, kLastPause);
+  }
+}
+
+net::Task<Expected<bool>> Core::is_history_gone(std::size_t member) {
+  const std::uint64_t position = fed() - offset_;
+  if (fed() <= offset_) {
+    co_return true;
+  }
+  CallRequest request = head_request(position);
+  net::Task<Reply> asking = ask(member, std::move(request));
+  const Reply reply = co_await asking;
+  if (reply.status && is_compacted(*reply.status)) {
+    co_return true;
+  }
+  if (!reply.ok()) {
+    co_return fail(Errc::kUnavailable, reply.text());
+  }
+  co_return false;
+}
+
+void Core::on_watch_message(std::string_view message) {
+  WatchResponse response;
+  if (!decode(message, response)) {
+    end_watch("what it says is no answer to a watch");
+    return;
+  }
+  heard_at_ = now();
+  Joined joined = joiner_->on_response(response);
+  switch (joined.kind) {
+    case Joined::Kind::kNothing:
+      break;
+    case Joined::Kind::kCreated:
+      created_ = true;
+      choice_.on_answered(watch_member_);
+      look_after_created();
+      break;
+    case Joined::Kind::kGroups:
+      apply(std::move(joined.groups));
+      break;
+    case Joined::Kind::kProgress:
+      if (tells_progress_) {
+        told_ = std::max(told_, joined.revision + offset_);
+        on_mirror_published();
+      }
+      break;
+    case Joined::Kind::kCompacted:
+      resync_ = true;
+      end_watch("its history is compacted");
+      break;
+    case Joined::Kind::kCanceled:
+    case Joined::Kind::kBroken:
+      end_watch(joined.reason.empty() ? "canceled" : joined.reason);
+      break;
+  }
+}
+
+/// In a later turn: this may be called by the watch itself.
+void Core::end_watch(std::string reason) {
+  loop_.post(alive_.guard([this, reason = std::move(reason)] {
+    if (watch_ended_ != nullptr) {
+      Reply reply;
+      reply.status = GrpcStatus{GrpcCode::kOk, reason};
+      const auto ended = watch_ended_;
+      ended(std::move(reply));
+    }
+  }));
+}
+
+/// History may have been compacted between the look at it and the watch: at the compacted revision
+/// 3.4 would begin without telling, and leave a delete out (GR-115).
+void Core::look_after_created() {
+  if (fed() > offset_) {
+    created_call_ =
+        client_.call(watch_member_, head_request(fed() - offset_), [this](const Reply& reply) {
+          if (reply.status && is_compacted(*reply.status) &&
+              joiner_->position() <= fed() - offset_) {
+            resync_ = true;
+            end_watch("its history was compacted meanwhile");
+          }
+        });
+  }
+  if (ready_ != nullptr) {
+    synchronize([this](const Expected<Revision>& done) {
+      if (done && ready_ != nullptr) {
+        std::exchange(ready_, nullptr)(Expected<void>());
+      } else if (ready_ != nullptr) {
+        std::exchange(ready_,
+                      nullptr)(fail(Errc::kUnavailable, std::string(done.error().message())));
+      }
+    });
+  }
+}
+
+/// While the watch is silent, asks what the newest revision is, and whether the watch has it.
+void Core::watch_guard() {
+  guard_timer_.start(kGuardEvery, [this] { watch_guard(); });
+  if (watch_ == nullptr || guard_number_ != 0 || now() - heard_at_ < kSilence) {
+    return;
+  }
+  guard_number_ = ++next_number_;
+  SyncActions actions;
+  sync_.add(guard_number_, std::nullopt, now(), now() + kGuardLimit, actions);
+  perform(std::move(actions));
+  arm();
+}
+
+void Core::apply(std::vector<RevisionGroup> groups) {
+  for (RevisionGroup& group : groups) {
+    apply_group(group);
+  }
+  if (shared_.mirror_bytes > kHeldBytes || shared_.mirror_transactions > kHeldTransactions) {
+    if (watch_ != nullptr) {
+      watch_->hold(true);
+    }
+  }
+  on_mirror_published();
+}
+
+void Core::apply_group(RevisionGroup& group) {
+  const Revision revision = group.revision + offset_;
+  const auto see = [this, revision](std::string_view id) {
+    if (const auto found = by_id_.find(id); found != by_id_.end()) {
+      writes_book_.on_seen(found->second, revision);
+    }
+  };
+  std::optional<Deletions> deletions;
+  std::vector<Op> ops;
+  for (JoinedEvent& event : group.events) {
+    const KeyKind kind = keys_.kind(event.key);
+    if (kind == KeyKind::kDeletions && !event.is_delete) {
+      if (const auto opened = open_value(event.key, event.value)) {
+        see(opened->id);
+        deletions = decode_deletions(opened->value);
+      }
+      continue;
+    }
+    std::optional<std::string> key = keys_.store_key(event.key);
+    if (!key) {
+      shared_.foreign_keys += event.key.starts_with(keys_.prefix() + "o/") ? 1U : 0U;
+      continue;
+    }
+    Op op;
+    op.key = std::move(*key);
+    op.created = event.create_revision == 0 ? 0 : event.create_revision + offset_;
+    if (event.is_delete) {
+      op.type = EventType::kDelete;
+      op.created = 0;
+      const auto last = deletions
+                            ? std::find_if(deletions->begin(), deletions->end(),
+                                           [&op](const auto& one) { return one.first == op.key; })
+                            : Deletions::iterator();
+      if (deletions && last != deletions->end()) {
+        op.value = last->second;
+      } else if (const auto present = mirror_->get(op.key)) {
+        op.value = present->value.view();
+      }
+    } else {
+      const auto opened = open_value(event.key, event.value);
+      if (!opened) {
+        log_error("a record in etcd is damaged", {{"key", event.key}});
+        shared_.set_corrupt(op.key, true);
+        continue;
+      }
+      see(opened->id);
+      op.value = opened->value;
+    }
+    shared_.set_corrupt(op.key, false);
+    ops.push_back(std::move(op));
+  }
+  if (ops.empty()) {
+    told_ = std::max(told_, revision);
+  } else {
+    feed(revision, std::move(ops));
+  }
+}
+
+/// Gives the mirror one transaction of this revision. It answers on its own thread.
+void Core::feed(Revision revision, std::vector<Op> ops) {
+  std::size_t bytes = sizeof(Op);
+  for (const Op& op : ops) {
+    bytes += sizeof(Op) + op.key.size() + op.value.size();
+  }
+  ops.push_back(raise_to(revision - 1));
+  fed_ = revision;
+  shared_.mirror_bytes += bytes;
+  ++shared_.mirror_transactions;
+  mirror_->commit(std::move(ops), [this, bytes, revision,
+                                   guard = alive_.weak()](const Expected<CommitResult>& result) {
+    shared_.mirror_bytes -= bytes;
+    --shared_.mirror_transactions;
+    if (!result || result->conflict) {
+      shared_.mirror_torn = true;
+    }
+    shared_.mirror_published = revision;
+    if (!shared_.mirror_posted.exchange(true)) {
+      loop_.post([this, guard] {
+        if (guard) {
+          shared_.mirror_posted = false;
+          on_mirror_published();
+        }
+      });
+    }
+  });
+}
+
+void Core::on_mirror_published() {
+  if (shared_.mirror_torn.exchange(false)) {
+    log_error("the mirror of etcd has lost something: it is compared anew");
+    resync_ = true;
+    end_watch("the mirror has lost something");
+    return;
+  }
+  const Revision published = shared_.mirror_published;
+  if (watch_ != nullptr && shared_.mirror_bytes < kHeldBytes / 2 &&
+      shared_.mirror_transactions < kHeldTransactions / 2) {
+    watch_->hold(false);
+  }
+  const bool has_all = published >= fed_;
+  raise_position(has_all ? std::max(published, told_) : published);
+  if (has_all && drained_ != nullptr) {
+    std::exchange(drained_, nullptr)(true);
+  }
+}
+
+net::Task<Expected<void>> Core::wait_for_mirror() {
+  if (shared_.mirror_published >= fed_) {
+    co_return Expected<void>();
+  }
+  net::Answer<bool> answer;
+  drained_ = answer.callback();
+  (void)co_await answer;
+  co_return Expected<void>();
+}
+
+}  // namespace kintsugi::store::etcd
