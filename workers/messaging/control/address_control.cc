@@ -4,6 +4,7 @@
 
 #include "workers/messaging/control/internal/address_report.h"
 #include "workers/messaging/model/names.h"
+#include "workers/runtime/status/conditions.h"
 
 namespace kintsugi::workers {
 
@@ -26,7 +27,7 @@ bool same_hosts(const std::vector<std::string>& a, const std::vector<std::string
 void look_at_waiting_space(const Site& site, const OwnedInfra& infra, ObjectId address) {
   const auto entered = infra.entered.find(address);
   const auto space = entered == infra.entered.end() ? infra.spaces.end()
-                                                    : infra.spaces.find(entered->second.space);
+                                                    : infra.spaces.find(*entered->second.space);
   if (space == infra.spaces.end()) {
     return;
   }
@@ -87,6 +88,8 @@ net::Task<Outcome> AddressControl::make(ObjectRefKey key) {
         const Outcome outcome = co_await saying;
         co_return outcome;
       }
+      case Turn::Kind::kNothing:
+        co_return Outcome::done();
       case Turn::Kind::kLater:
         co_return Outcome::requeue_after(turn.again);
     }
@@ -117,7 +120,7 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key) {
 /// Where it is to be, and by what name: said before the first request is sent (10.2).
 AddressControl::Turn AddressControl::place(AddressFacts& facts) {
   OwnedInfra& infra = *facts.place.infra;
-  const krm::Json& has = facts.status;
+  const krm::Json& has = facts.status();
   const bool at_brokers = is_broker_type(facts.address().type);
   std::vector<std::string> hosts;
   std::optional<AddressPlacing> placing;
@@ -151,6 +154,9 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
   } else {
     report.refuse(waits_for_target());
   }
+  if (placed && has.find("conditions") == nullptr && site_.is_busy(infra)) {
+    return {Turn::Kind::kPlace, report.placement(hosts), true, {}};
+  }
   if (placed) {
     report.add_components(desired_of_address(facts, *settings, hosts), hosts);
   }
@@ -161,10 +167,10 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
 AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
                                            const SettingsChoice& settings) {
   InfraWork& work = *facts.place.infra->work;
-  const std::vector<std::string> hosts = recorded_brokers(facts.status);
+  const std::vector<std::string> hosts = recorded_brokers(facts.status());
   const DesiredEntities entities = desired_of_address(facts, settings, hosts);
   const std::string configuration = configuration_of(entities);
-  if (work.first_sight(facts.number) && facts.status.text({"configuration"}) == configuration) {
+  if (work.first_sight(facts.number) && facts.status().text({"configuration"}) == configuration) {
     assume(facts, entities);
   }
   want(facts, entities);
@@ -183,6 +189,9 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
     status["configuration"] = configuration;
   } else {
     status.erase("configuration");
+  }
+  if (same_status(facts.status(), status)) {
+    return {Turn::Kind::kNothing, {}, false, {}};
   }
   return {Turn::Kind::kTell, std::move(status), false, {}};
 }

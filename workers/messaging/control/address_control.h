@@ -23,6 +23,7 @@ class AddressControl {
       kFinalizer,  ///< our finalizer; then another look
       kPlace,      ///< where it is to be; then another look
       kTell,       ///< a status, the last of this reconcile
+      kNothing,    ///< the status says all there is
       kLater       ///< nothing yet: it is on its way, or something is not known
     };
     Kind kind = Kind::kLater;

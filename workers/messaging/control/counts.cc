@@ -67,7 +67,7 @@ void count_messaging(const Site& site, RoleSeries& out) {
       out[{kSpaces, {space.made ? "Active" : "Configuring"}}] += 1;
     }
     for (const auto& [key, count] : infra.phases) {
-      out[{kAddresses, {std::string(address_type_text(key.first)), key.second}}] +=
+      out[{kAddresses, {std::string(address_type_text(key.first)), std::string(key.second)}}] +=
           static_cast<double>(count);
     }
     for (const auto& one : infra.work->components()) {

@@ -15,7 +15,7 @@ namespace kintsugi::workers {
 
 namespace {
 
-constexpr std::uint64_t kBusy = 64;  ///< addresses that are not ready, wait for a turn or have one
+constexpr std::uint64_t kBusy = 64;  ///< addresses with a turn or waiting for it, and entities
 
 /// Calls `use` with the cache of a kind that is written.
 template <class Use>
@@ -44,6 +44,17 @@ void with_cache(const Directory& directory, MessagingKind kind, Use&& use) {
 }
 
 }  // namespace
+
+std::string EnteredAddress::broker_name(std::string_view qualified) const {
+  if (!named) {
+    return {};
+  }
+  const bool has_class = settings_class[0] != 0;
+  return kintsugi::workers::broker_name(
+      has_class ? std::string_view(settings_class.data(), settings_class.size())
+                : std::string_view(),
+      qualified);
+}
 
 bool OwnedInfra::is_ours(std::string_view name) const {
   const std::string_view has = class_of(name);
@@ -137,7 +148,7 @@ void Site::look_at(const InfraWork& infra, std::span<const ObjectId> objects) co
 }
 
 bool Site::is_busy(const OwnedInfra& infra) const noexcept {
-  std::uint64_t turns = infra.configuring;
+  std::uint64_t turns = infra.work->pending();
   for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {
     if (const Controller* const one = controllers_[static_cast<std::size_t>(kind)]) {
       const auto& depth = one->queue().counts().depth;

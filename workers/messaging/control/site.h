@@ -35,21 +35,26 @@ struct OwnedSpace {
   std::string space_id;
   bool transactional = false;
   PlanLimits limits;
-  bool wanted = false;  ///< routers were told what they are to hold of it
-  bool made = false;    ///< was complete at all routers once
+  bool wanted = false;                      ///< routers were told what they are to hold of it
+  bool made = false;                        ///< was complete at all routers once
+  std::shared_ptr<const std::string> text;  ///< of `key`, which all of its addresses share
   AddressLimit limit;
   TargetIndex targets;
 };
 
-/// What an address has claimed of its infra and space.
+/// What an address has claimed of its infra and space. 104 bytes: there are 100,000s of them.
 struct EnteredAddress {
   Age age;
-  std::string name;   ///< conflict_key() of Q
-  std::string space;  ///< key of OwnedInfra::spaces
+  OldestWins::Key name{};                    ///< of conflict_key() of Q
+  std::shared_ptr<const std::string> space;  ///< key of OwnedInfra::spaces; null: not entered
+  std::string_view phase;                    ///< as its status says; a constant
   AddressType type = AddressType::kQueue;
-  std::string phase;        ///< as its status says
-  std::string broker_name;  ///< N, once chosen
-  bool keeps = false;       ///< is refused now, and has what it was before
+  bool named = false;                     ///< N is chosen
+  bool keeps = false;                     ///< is refused now, and has what it was before
+  std::array<char, 10> settings_class{};  ///< of N; begins with 0 if it has none
+
+  /// N. @param qualified  Q. @returns "" before it is chosen
+  [[nodiscard]] std::string broker_name(std::string_view qualified) const;
 };
 
 /// Hosts that a space or an endpoint claims.
@@ -74,8 +79,7 @@ struct OwnedInfra {
   std::unordered_map<ObjectId, ClaimedHosts> claimed;
   /// Connectors and endpoints of its tenants that have not said what they want, by text_of().
   std::set<std::string, std::less<>> silent_ends;
-  std::map<std::pair<AddressType, std::string>, std::size_t> phases;  ///< of these
-  std::size_t configuring = 0;                                        ///< of that phase
+  std::map<std::pair<AddressType, std::string_view>, std::size_t> phases;  ///< of these
 
   /// Whether a name at brokers is one of our spaces'.
   [[nodiscard]] bool is_ours(std::string_view broker_name) const;
@@ -117,7 +121,8 @@ class Site {
   /// Soon, once for all that happens until then.
   void look_at_later(MessagingKind kind, const QueueKey& key, Duration delay) const;
   void look_at(const InfraWork& infra, std::span<const ObjectId> objects) const;
-  /// So many addresses are on their way that one which only comes on is not worth a write.
+  /// So many addresses wait for a turn, or are being made, that one which only comes on is not
+  /// worth a write.
   [[nodiscard]] bool is_busy(const OwnedInfra& infra) const noexcept;
   void look_at_addresses(const ObjectRefKey& space) const;
 

@@ -33,8 +33,7 @@ OldestWins::Key OldestWins::key_of(std::string_view text) noexcept {
   return key;
 }
 
-std::vector<ObjectId> OldestWins::claim(std::string_view text, const Age& age) {
-  const Key key = key_of(text);
+std::vector<ObjectId> OldestWins::claim(const Key& key, const Age& age) {
   const auto [found, first] = owners_.try_emplace(key, age);
   if (first || found->second == age) {
     return {};
@@ -53,8 +52,7 @@ std::vector<ObjectId> OldestWins::claim(std::string_view text, const Age& age) {
   return {age.object};
 }
 
-std::vector<ObjectId> OldestWins::release(std::string_view text, const Age& age) {
-  const Key key = key_of(text);
+std::vector<ObjectId> OldestWins::release(const Key& key, const Age& age) {
   const auto found = owners_.find(key);
   if (found == owners_.end()) {
     return {};
@@ -81,8 +79,8 @@ std::vector<ObjectId> OldestWins::release(std::string_view text, const Age& age)
   return {found->second.object};
 }
 
-std::optional<ObjectId> OldestWins::owner(std::string_view text) const {
-  const auto found = owners_.find(key_of(text));
+std::optional<ObjectId> OldestWins::owner(const Key& key) const {
+  const auto found = owners_.find(key);
   return found == owners_.end() ? std::nullopt : std::optional(found->second.object);
 }
 

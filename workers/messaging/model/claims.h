@@ -22,24 +22,36 @@ namespace kintsugi::workers {
 /// Keys are kept as 16 bytes of their SHA-256. Memory: about 90 B a claim. No I/O. Threads: one.
 class OldestWins {
  public:
+  /// What is kept of a name.
+  using Key = std::array<unsigned char, 16>;
+  [[nodiscard]] static Key key_of(std::string_view text) noexcept;
+
   /// @returns those whose answer is another one now, the claimant among them when it does not have
   ///          the name; none: it has it.
-  std::vector<ObjectId> claim(std::string_view key, const Age& age);
+  std::vector<ObjectId> claim(const Key& key, const Age& age);
+  std::vector<ObjectId> claim(std::string_view name, const Age& age) {
+    return claim(key_of(name), age);
+  }
   /// @returns those that have the name now: the next, or none.
-  std::vector<ObjectId> release(std::string_view key, const Age& age);
+  std::vector<ObjectId> release(const Key& key, const Age& age);
+  std::vector<ObjectId> release(std::string_view name, const Age& age) {
+    return release(key_of(name), age);
+  }
   /// Who has it; nullopt: nobody.
-  [[nodiscard]] std::optional<ObjectId> owner(std::string_view key) const;
-  [[nodiscard]] bool has(std::string_view key, ObjectId object) const {
-    return owner(key) == object;
+  [[nodiscard]] std::optional<ObjectId> owner(const Key& key) const;
+  [[nodiscard]] std::optional<ObjectId> owner(std::string_view name) const {
+    return owner(key_of(name));
+  }
+  [[nodiscard]] bool has(const Key& key, ObjectId object) const { return owner(key) == object; }
+  [[nodiscard]] bool has(std::string_view name, ObjectId object) const {
+    return has(key_of(name), object);
   }
   [[nodiscard]] std::size_t keys() const noexcept { return owners_.size(); }
 
  private:
-  using Key = std::array<unsigned char, 16>;
   struct Hash {
     std::size_t operator()(const Key& key) const noexcept;
   };
-  [[nodiscard]] static Key key_of(std::string_view text) noexcept;
 
   std::unordered_map<Key, Age, Hash> owners_;
   std::map<Key, std::set<Age>> others_;

@@ -73,11 +73,65 @@ net::Task<ApiAnswer> ApiClient::get(std::string path, Duration timeout) {
   co_return answer;
 }
 
+ApiClient::Turn::~Turn() {
+  if (state_ == State::kWaits) {
+    client_.turns_.erase(at_);
+  } else if (state_ == State::kTaken) {
+    client_.window_.give_back();
+    client_.next_turns();
+  }
+}
+
+bool ApiClient::Turn::take(std::function<void(bool)> go) {
+  if (client_.turns_.empty() && client_.window_.has_room()) {
+    client_.window_.take();
+    state_ = State::kTaken;
+    return true;
+  }
+  go_ = std::move(go);
+  at_ = client_.turns_.insert(client_.turns_.end(), this);
+  state_ = State::kWaits;
+  return false;
+}
+
+void ApiClient::Turn::answered(bool refused) {
+  state_ = State::kNone;
+  client_.window_.answered(refused, client_.loop_.now());
+  client_.next_turns();
+}
+
+/// In a later turn of the loop: whoever has given his place back is still on the stack.
+void ApiClient::next_turns() {
+  if (turns_.empty() || waking_) {
+    return;
+  }
+  waking_ = true;
+  loop_.post(alive_.guard([this] {
+    waking_ = false;
+    const Alive::Guard alive = alive_.weak();
+    while (alive && !turns_.empty() && window_.has_room()) {
+      Turn& turn = *turns_.front();
+      turns_.pop_front();
+      window_.take();
+      turn.state_ = Turn::State::kTaken;
+      const std::function<void(bool)> go = std::move(turn.go_);
+      go(true);
+    }
+  }));
+}
+
 net::Task<ApiAnswer> ApiClient::write(ApiWrite write) {
   WriteBudget& budget = budgets_[static_cast<std::size_t>(write.kind)];
   if (const Duration wait = budget.take(loop_.now()); wait > Duration{}) {
     net::Sleep pause(loop_, wait);
     co_await pause;
+  }
+  Turn turn(*this);
+  if (write.kind != WriteKind::kLease) {
+    net::Answer<bool> turned;
+    if (!turn.take(turned.callback())) {
+      [[maybe_unused]] const bool mine = co_await turned;
+    }
   }
   if ((write.kind != WriteKind::kLease && may_write_ && !may_write_()) ||
       (write.may_write && !write.may_write())) {
@@ -95,6 +149,9 @@ net::Task<ApiAnswer> ApiClient::write(ApiWrite write) {
   request.kind = net::UpstreamClass::kWrite;
   net::Task<ApiAnswer> sending = send(std::move(request));
   ApiAnswer answer = co_await sending;
+  if (write.kind != WriteKind::kLease) {
+    turn.answered(answer.is(429));
+  }
   co_return answer;
 }
 

@@ -3,11 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/alive.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "http/headers.h"
@@ -16,6 +18,7 @@
 #include "net/task.h"
 #include "net/upstream.h"
 #include "workers/runtime/client/internal/write_budget.h"
+#include "workers/runtime/client/internal/write_window.h"
 
 namespace kintsugi::workers {
 
@@ -61,7 +64,8 @@ struct ApiCounts {
 [[nodiscard]] http::HeaderList worker_headers(const std::function<http::HeaderList()>& credentials,
                                               std::string_view user_agent);
 
-/// Requests of one role at one endpoint. Source: RT-13, RT-16, section 6.5.
+/// Requests of one role at one endpoint. Writes of kObject and kStatus wait, in their order, while
+/// as many are under way as the server takes (WriteWindow). Source: RT-13, RT-16, section 6.5.
 /// Threads: its loop's. Lifetime: the upstream and the client outlive every Task that it made.
 class ApiClient {
  public:
@@ -86,8 +90,29 @@ class ApiClient {
   [[nodiscard]] net::Task<ApiAnswer> write(ApiWrite write);
 
   [[nodiscard]] const ApiCounts& counts() const noexcept { return counts_; }
+  [[nodiscard]] const WriteWindow& window() const noexcept { return window_; }
 
  private:
+  /// A write's place in the window, from when it asks for one until its frame dies.
+  class Turn {
+   public:
+    explicit Turn(ApiClient& client) noexcept : client_(client) {}
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    /// @returns false: `go` is called when it has a place.
+    [[nodiscard]] bool take(std::function<void(bool)> go);
+    void answered(bool refused);
+
+   private:
+    friend class ApiClient;
+    enum class State : std::uint8_t { kNone, kWaits, kTaken };
+    ApiClient& client_;
+    State state_ = State::kNone;
+    std::list<Turn*>::iterator at_{};
+    std::function<void(bool)> go_;
+  };
+  void next_turns();
   [[nodiscard]] net::Task<ApiAnswer> send(net::FetchRequest request);
   [[nodiscard]] http::HeaderList headers(std::string_view content_type) const;
 
@@ -96,7 +121,11 @@ class ApiClient {
   Params params_;
   std::function<bool()> may_write_;
   std::array<WriteBudget, kWriteKinds> budgets_;
+  WriteWindow window_;
+  std::list<Turn*> turns_;  // that wait
+  bool waking_ = false;
   ApiCounts counts_;
+  Alive alive_;
 };
 
 }  // namespace kintsugi::workers

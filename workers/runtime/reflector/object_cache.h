@@ -29,6 +29,9 @@ struct Projection {
     std::function<void(const shards::ObjectKey& key, const T& object, IndexValues& values)> values;
   };
   std::vector<Index> indexes;
+  /// Whether an own write, laid over `before`, brought nothing of somebody else's that the role
+  /// acts upon; its echo is told as such. Empty: no.
+  std::function<bool(const T& before, const T& after)> same;
 };
 
 /// The objects of one (unit, resource, selector, projection), as far as the role wants to know
@@ -125,7 +128,7 @@ class ObjectCache final : public CacheCore {
   }
   [[nodiscard]] const T& get(Id id) const noexcept { return slot(id)->get(); }
 
-  void store(Id id, const shards::ObjectKey& key, const krm::Json& object) override {
+  bool store(Id id, const shards::ObjectKey& key, const krm::Json& object, Id before) override {
     Chunks& chunks = (id & kOverlay) == 0 ? objects_ : own_;
     const std::size_t at = id & ~kOverlay;
     while (at / kChunk >= chunks.size()) {
@@ -133,7 +136,12 @@ class ObjectCache final : public CacheCore {
     }
     const auto uid_hash =
         static_cast<std::uint32_t>(std::hash<std::string_view>{}(object.text({"metadata", "uid"})));
-    chunks[at / kChunk]->slots[at % kChunk].set(projection_.make(key, object), uid_hash);
+    T made = projection_.make(key, object);
+    const Slot* const was = before == shards::KeyTable::kNone ? nullptr : slot(before);
+    const bool same = projection_.same && was != nullptr && was->held && was->uid == uid_hash &&
+                      projection_.same(was->get(), made);
+    chunks[at / kChunk]->slots[at % kChunk].set(std::move(made), uid_hash);
+    return same;
   }
   void discard(Id id) override {
     if (const Slot* const at = slot(id); at != nullptr) {

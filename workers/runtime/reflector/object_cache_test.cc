@@ -62,7 +62,8 @@ const std::string kEnd = R"({"type":"BOOKMARK","object":{"metadata":{"resourceVe
 
 class Cached {
  public:
-  Cached() : cache(projection(), "root"), fsm(shards::reflector_params("/t", "Thing"), cache) {
+  explicit Cached(Projection<Thing> kept = projection())
+      : cache(std::move(kept), "root"), fsm(shards::reflector_params("/t", "Thing"), cache) {
     cache.attach(fsm.keys());
     cache.add_handler([this](const CacheChange& change) { note(change); });
     (void)fsm.start(now);
@@ -71,7 +72,8 @@ class Cached {
   void note(const CacheChange& change) {
     const char* const kinds = "+~-";
     log.push_back(kinds[static_cast<int>(change.kind)] + std::string(change.key.cluster) + "/" +
-                  std::string(change.key.name) + (change.initial ? " initial" : ""));
+                  std::string(change.key.name) + (change.initial ? " initial" : "") +
+                  (change.echo ? " echo" : ""));
   }
   void data(const std::string& bytes) { (void)fsm.on_data(bytes, now); }
   void lay(const std::string& text) { cache.lay(*krm::Json::parse(text), now); }
@@ -218,6 +220,28 @@ TEST(ObjectCache, RT34_AnOwnWriteIsReadUntilTheWatchBringsIt) {
   c.data(event("MODIFIED", object("a", 22, "black")));
   EXPECT_EQ(c.color("a"), "black");
   EXPECT_EQ(c.by(1, "x"), Names{});
+}
+
+TEST(ObjectCache, RT34_TheEchoOfAnOwnWriteIsToldAsOne) {
+  Projection<Thing> kept = projection();
+  kept.same = [](const Thing& before, const Thing& after) { return before.owners == after.owners; };
+  Cached c(std::move(kept));
+  c.data(event("ADDED", object("a", 3, "red")) + event("ADDED", object("b", 4, "red")) + kEnd);
+  c.log.clear();
+  c.lay(object("a", 20, "green"));
+  c.lay(object("a", 21, "blue"));
+  c.data(event("MODIFIED", object("a", 20, "green")));
+  c.data(event("MODIFIED", object("a", 21, "blue")));
+  EXPECT_EQ(c.log, (Log{"~one/a echo", "~one/a echo"}));
+  c.data(event("MODIFIED", object("a", 22, "blue")));
+  EXPECT_EQ(c.log.back(), "~one/a") << "somebody else's";
+  c.lay(object("b", 30, "green", R"("x")"));
+  c.data(event("MODIFIED", object("b", 29, "red", R"("x")")));
+  c.data(event("MODIFIED", object("b", 30, "green", R"("x")")));
+  EXPECT_EQ(c.log.back(), "~one/b") << "it brought what somebody else wrote before it";
+  c.lay(object("n", 40, "green"));
+  c.data(event("ADDED", object("n", 40, "green")));
+  EXPECT_EQ(c.log.back(), "+one/n") << "nothing is known of what it was";
 }
 
 TEST(ObjectCache, RT34_AfterFiveSecondsTheWatchIsRight) {

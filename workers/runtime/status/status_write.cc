@@ -85,6 +85,31 @@ std::string cut(const Largest& found) {
   return names.empty() ? out.substr(0, out.rfind(", ")) : out + names;
 }
 
+/// No fewer bytes than its text has, as long as that is below `limit`; without writing it.
+std::size_t most_bytes(const Json& value, std::size_t limit) {
+  constexpr std::size_t kMostScalar = 32, kEscaped = 6;
+  std::size_t out = kMostScalar;
+  if (value.is_string()) {
+    return out + kEscaped * value.as_string().size();
+  }
+  if (value.is_object()) {
+    for (const krm::JsonMember& member : value.members()) {
+      out += kMostScalar + kEscaped * member.key.size() + most_bytes(member.value, limit);
+      if (out > limit) {
+        return out;
+      }
+    }
+  } else if (value.is_array()) {
+    for (const Json& item : value.items()) {
+      out += most_bytes(item, limit);
+      if (out > limit) {
+        return out;
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<std::string> status_patch(const Json& from, const Json& to,
@@ -100,6 +125,9 @@ std::optional<std::string> status_patch(const Json& from, const Json& to,
 }
 
 std::string summarize_status(Json& status, std::size_t limit) {
+  if (most_bytes(status, limit) <= limit) {
+    return {};
+  }
   std::string summary;
   const auto tell = [&](std::string_view text) {
     if (summary.size() + text.size() <= kMaxSummary) {

@@ -88,7 +88,8 @@ Controller& Unit::control(Controller::Params params, RingKey ring_key,
 void Unit::add_source(Source source) { sources_.push_back(std::move(source)); }
 
 void Unit::on_change(Controller& controller, const CacheChange& change) {
-  if (!is_ignored_cluster(change.key.cluster)) {
+  unweighed_ = true;
+  if (!is_ignored_cluster(change.key.cluster) && !change.echo) {
     controller.add({change.key.cluster, change.key.ns, change.key.name},
                    change.initial ? Priority::kInitial : Priority::kLive);
   }
@@ -282,12 +283,16 @@ bool Unit::may_act(std::string_view ring_key) const noexcept {
   return ring_ != nullptr && ring_->may_start(partition_of(ring_key));
 }
 
+/// Counting walks all objects, so it is done only when one has changed: quiet must not cost what
+/// they cost.
 void Unit::weigh() {
-  std::array<std::uint32_t, kRingPartitions> weights{};
-  for (const Source& source : sources_) {
-    source.each([&](const QueueKey& key) { ++weights[source.of->partition(key)]; });
+  if (std::exchange(unweighed_, false)) {
+    weights_.fill(0);
+    for (const Source& source : sources_) {
+      source.each([&](const QueueKey& key) { ++weights_[source.of->partition(key)]; });
+    }
   }
-  ring_->set_weights(weights);
+  ring_->set_weights(weights_);
   weigh_timer_.start(kWeigh, [this] { weigh(); });
 }
 

@@ -90,7 +90,8 @@ class Unit {
   /// Keys of other workers are not worked on. The controller dies with the unit.
   Controller& control(Controller::Params params, RingKey ring_key, Controller::Reconcile reconcile);
   /// Every change of these objects is the controller's work, and so is each object whose partition
-  /// becomes ours. Objects of `system:` clusters are left out (RT-13). @param cache  lives as long
+  /// becomes ours. Objects of `system:` clusters are left out (RT-13), and so are echoes of own
+  /// writes (CacheChange). @param cache  lives as long
   /// as the unit's work
   template <class T>
   void drive(Controller& controller, const CacheUse<T>& cache) {
@@ -185,6 +186,8 @@ class Unit {
   PartitionSet started_;
   Drains draining_;
   bool loading_ = false;
+  bool unweighed_ = true;  // some object changed since these were counted
+  std::array<std::uint32_t, kRingPartitions> weights_{};
   std::unique_ptr<JournalKeeper> journal_;
   std::unique_ptr<RingDriver> ring_;
   net::Job begin_;

@@ -37,9 +37,10 @@ std::string target_name(const Site& site, const AddressFacts& facts, const std::
   std::string said =
       cached == nullptr ? "" : std::string(cached->status_json().text({"brokerAddress"}));
   const auto entered = facts.place.infra->entered.find(target->object);
-  const bool knows = !said.empty() && entered != facts.place.infra->entered.end() &&
-                     !entered->second.broker_name.empty();
-  return knows ? entered->second.broker_name : std::move(said);
+  const bool knows =
+      !said.empty() && entered != facts.place.infra->entered.end() && entered->second.named;
+  return knows ? entered->second.broker_name(qualified_address(facts.place.space->space_id, local))
+               : std::move(said);
 }
 
 /// MS-074: a forwarder goes to a connector of the space, or of the tenant's namespace.
@@ -54,10 +55,17 @@ std::optional<Condition> connector_missing(const Site& site, const AddressFacts&
   });
 }
 
-constexpr std::string_view kConfiguring = "Configuring";
+/// A constant of that text; "": it is none.
+std::string_view phase_constant(std::string_view phase) noexcept {
+  for (const std::string_view one : {"Pending", "Configuring", "Active", "Failed", "Terminating"}) {
+    if (one == phase) {
+      return one;
+    }
+  }
+  return {};
+}
 
 void uncount(OwnedInfra& infra, const EnteredAddress& entered) {
-  infra.configuring -= entered.phase == kConfiguring ? 1 : 0;
   const auto at = infra.phases.find({entered.type, entered.phase});
   if (!entered.phase.empty() && at != infra.phases.end() && --at->second == 0) {
     infra.phases.erase(at);
@@ -70,7 +78,6 @@ AddressFacts address_facts(Site& site, const ObjectRefKey& key, const CachedAddr
   AddressFacts facts;
   facts.key = key;
   facts.cached = &cached;
-  facts.status = cached.status_json();
   facts.space = site.directory().space(key.key.view(), cached.parsed.object.space);
   if (facts.space) {
     facts.place = site.place(*facts.space);
@@ -94,14 +101,15 @@ void enter_space(Site& site, AddressFacts& facts) {
   OwnedInfra& infra = *facts.place.infra;
   OwnedSpace& space = *facts.place.space;
   EnteredAddress& entered = infra.entered[facts.number];
-  entered.space = text_of(space.key);
+  entered.space = space.text;
   entered.type = facts.address().type;
   if (!facts.cached->parsed.valid) {
     return;  // what was made of it before stays, and so do its claims
   }
   const MessagingAddress& address = facts.address();
   const Age age = age_of(facts.cached->id(), facts.number);
-  const std::string name = conflict_key(qualified_address(space.space_id, address.address));
+  const OldestWins::Key name =
+      OldestWins::key_of(conflict_key(qualified_address(space.space_id, address.address)));
   entered.age = age;
   entered.name = name;
   site.look_at(*infra.work, infra.addresses.claim(name, age));
@@ -126,7 +134,7 @@ void leave_infra(Site& site, OwnedInfra& infra, ObjectId number) {
   infra.entered.erase(at);
   uncount(infra, entered);
   site.look_at(*infra.work, infra.addresses.release(entered.name, entered.age));
-  if (const auto space = infra.spaces.find(entered.space); space != infra.spaces.end()) {
+  if (const auto space = infra.spaces.find(*entered.space); space != infra.spaces.end()) {
     OwnedSpace& of = space->second;
     site.look_at(*infra.work, of.targets.targets(number));  // they may have waited for it
     site.look_at(*infra.work, of.targets.remove(number));
@@ -147,11 +155,10 @@ void note_phase(const AddressFacts& facts, std::string_view phase) {
     return;
   }
   at->second.keeps = (facts.refused || !facts.cached->parsed.valid) &&
-                     !facts.status.text({"configuration"}).empty();
+                     !facts.status().text({"configuration"}).empty();
   if (at->second.phase != phase) {
     uncount(infra, at->second);
-    at->second.phase = phase;
-    infra.configuring += phase == kConfiguring ? 1 : 0;
+    at->second.phase = phase_constant(phase);
     ++infra.phases[{at->second.type, at->second.phase}];
   }
 }
@@ -169,7 +176,8 @@ void judge_address(const Site& site, AddressFacts& facts) {
     facts.refused = invalid("InvalidAddress", "spec.address: " + std::string(fault));
     return;
   }
-  const std::string name = conflict_key(qualified_address(space.space_id, address.address));
+  const OldestWins::Key name =
+      OldestWins::key_of(conflict_key(qualified_address(space.space_id, address.address)));
   if (!infra.addresses.has(name, facts.number)) {
     const auto owner = infra.addresses.owner(name);
     facts.refused = address_conflict(owner ? infra.work->object(*owner).key.name : std::string());
@@ -224,7 +232,7 @@ std::vector<std::string> recorded_brokers(const krm::Json& status) {
 
 std::vector<std::string> hosts_of(const AddressFacts& facts) {
   std::vector<std::string> hosts = facts.place.infra->scheduler.placing(facts.number).hosts;
-  return hosts.empty() ? recorded_brokers(facts.status) : std::move(hosts);
+  return hosts.empty() ? recorded_brokers(facts.status()) : std::move(hosts);
 }
 
 std::string_view recorded_name(std::string_view said, std::string_view qualified) {
@@ -236,8 +244,12 @@ std::string_view recorded_name(std::string_view said, std::string_view qualified
 
 void note_broker_name(const AddressFacts& facts, std::string_view name) {
   const auto at = facts.place.infra->entered.find(facts.number);
-  if (at != facts.place.infra->entered.end() && at->second.broker_name.empty()) {
-    at->second.broker_name = name;
+  if (at != facts.place.infra->entered.end() && !at->second.named && !name.empty()) {
+    EnteredAddress& entered = at->second;
+    const std::string_view of_class = class_of(name);
+    std::copy_n(of_class.begin(), std::min(of_class.size(), entered.settings_class.size()),
+                entered.settings_class.begin());
+    entered.named = true;
   }
 }
 
@@ -265,10 +277,11 @@ std::optional<SettingsChoice> address_settings(const Site& site, const AddressFa
   input.dead_letter_name = dead_letter;
   const std::string qualified = qualified_address(space.space_id, facts.address().address);
   const auto entered = facts.place.infra->entered.find(facts.number);
-  input.recorded =
-      entered != facts.place.infra->entered.end() && !entered->second.broker_name.empty()
-          ? std::string_view(entered->second.broker_name)
-          : recorded_name(facts.status.text({"brokerAddress"}), qualified);
+  const std::string named = entered == facts.place.infra->entered.end()
+                                ? std::string()
+                                : entered->second.broker_name(qualified);
+  input.recorded = named.empty() ? recorded_name(facts.status().text({"brokerAddress"}), qualified)
+                                 : std::string_view(named);
   return choose_settings(input, qualified);
 }
 

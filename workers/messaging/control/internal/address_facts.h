@@ -17,7 +17,6 @@ namespace kintsugi::workers {
 struct AddressFacts {
   ObjectRefKey key;
   const CachedAddress* cached = nullptr;
-  krm::Json status;
   std::optional<Directory::SpaceFound> space;
   Site::Place place;
   ObjectId number = 0;
@@ -26,8 +25,18 @@ struct AddressFacts {
   /// Validated=False, or Scheduled=False: why nothing is to be made of it.
   std::optional<Condition> refused;
 
+  /// As it was read; parsed when it is asked for first, since many looks need nothing of it.
+  [[nodiscard]] const krm::Json& status() const {
+    if (!status_) {
+      status_ = cached->status_json();
+    }
+    return *status_;
+  }
   [[nodiscard]] const MessagingAddress& address() const noexcept { return cached->parsed.object; }
   [[nodiscard]] const MessagingInfra& infra() const noexcept { return place.infra->object; }
+
+ private:
+  mutable std::optional<krm::Json> status_;
 };
 
 /// Facts of an address whose space is ours; `place.space` is null if it is not.

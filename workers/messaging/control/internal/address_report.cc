@@ -93,7 +93,7 @@ void AddressReport::add_components(const DesiredEntities& entities,
 }
 
 bool AddressReport::is_on_its_way() const {
-  const krm::Json& status = facts_.status;
+  const krm::Json& status = facts_.status();
   const std::string_view phase = status.text({"phase"});
   const krm::Json* const seen = status.find("observedGeneration");
   if ((phase != "Configuring" && phase != "Active") || seen == nullptr ||
@@ -111,8 +111,27 @@ bool AddressReport::is_on_its_way() const {
   return !all;
 }
 
+krm::Json AddressReport::placement(const std::vector<std::string>& hosts) const {
+  krm::Json out = facts_.status();
+  out["observedGeneration"] = facts_.address().id.generation;
+  out["phase"] = "Configuring";
+  out["spaceId"] = facts_.place.space->space_id;
+  if (!broker_name_.empty()) {
+    out["brokerAddress"] = broker_name_;
+  }
+  krm::Json list = krm::Json::array();
+  for (const std::string& host : hosts) {
+    list.push_back(krm::Json::object({{"host", host}, {"state", "Scheduled"}}));
+  }
+  if (!hosts.empty()) {
+    out["brokers"] = std::move(list);
+  }
+  note_phase(facts_, "Configuring");
+  return out;
+}
+
 krm::Json AddressReport::status(std::string_view now) const {
-  krm::Json out = address_status(input_, facts_.status, now);
+  krm::Json out = address_status(input_, facts_.status(), now);
   note_phase(facts_, out.text({"phase"}));
   return out;
 }

@@ -29,6 +29,9 @@ class AddressReport {
   /// After add_components(): nothing is amiss, and something is still to come. Its status says so,
   /// or what was before that.
   [[nodiscard]] bool is_on_its_way() const;
+  /// Where it is to be and by what name, and no condition yet: the least that is written before the
+  /// first request is sent. Of an address without a status.
+  [[nodiscard]] krm::Json placement(const std::vector<std::string>& hosts) const;
   /// The whole status.
   [[nodiscard]] krm::Json status(std::string_view now) const;
 

@@ -1,6 +1,7 @@
 #include "workers/messaging/control/internal/cached.h"
 
 #include "base/strings.h"
+#include "workers/messaging/control/internal/packed_text.h"
 
 namespace kintsugi::workers {
 
@@ -60,11 +61,13 @@ std::optional<Key> bound_infra(const krm::Json& status) {
              std::string(infra->text({"name"}))};
 }
 
-krm::Json parsed_status(std::string_view text) {
-  if (text.empty()) {
+std::string packed_status(const krm::Json& status) { return pack_text(status.dump()); }
+
+krm::Json parsed_status(std::string_view packed) {
+  if (packed.empty()) {
     return krm::Json::object();
   }
-  Expected<krm::Json> status = krm::Json::parse(text);
+  Expected<krm::Json> status = krm::Json::parse(unpack_text(packed));
   return status ? std::move(*status) : krm::Json::object();
 }
 

@@ -27,7 +27,7 @@ template <class T>
 struct Cached {
   Parsed<T> parsed;
   CachedMeta meta;
-  std::string status;  ///< as JSON text, "" for none: smaller than the value
+  std::string status;  ///< as pack_text() of its JSON text, "" for none: smaller than the value
   [[nodiscard]] const ObjectIdentity& id() const noexcept { return parsed.object.id; }
   /// An object without one is given an empty one.
   [[nodiscard]] krm::Json status_json() const;
@@ -57,7 +57,9 @@ struct CachedNamespace {
 [[nodiscard]] std::optional<Key> bound_infra(const krm::Json& status);
 
 [[nodiscard]] CachedMeta cached_meta(const krm::Json& object);
-[[nodiscard]] krm::Json parsed_status(std::string_view text);
+/// Of a Cached::status, and back.
+[[nodiscard]] krm::Json parsed_status(std::string_view packed);
+[[nodiscard]] std::string packed_status(const krm::Json& status);
 
 /// @param parse  parse_infra, …
 template <class C, class Parse>
@@ -72,7 +74,7 @@ template <class C, class Parse>
     id.ns = key.ns;
     id.name = key.name;
     if (const krm::Json* status = object.find("status")) {
-      cached.status = status->dump();
+      cached.status = packed_status(*status);
       if constexpr (requires { cached.bound; }) {
         cached.bound = bound_infra(*status);
       }

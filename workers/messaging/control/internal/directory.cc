@@ -21,6 +21,12 @@ Projection<CachedAddress> address_projection() {
       {"space", [](const Key& key, const CachedAddress& address, IndexValues& values) {
          values.add(space_text(key.cluster, key.ns, address.parsed.object.space));
        }});
+  // What people and other controllers change; the rest is what we write.
+  out.same = [](const CachedAddress& before, const CachedAddress& after) {
+    return before.id().generation == after.id().generation &&
+           before.meta.deleting == after.meta.deleting &&
+           before.parsed.object.reschedule == after.parsed.object.reschedule;
+  };
   out.indexes.push_back({"plan", [](const Key&, const CachedAddress& address, IndexValues& values) {
                            values.add(address.parsed.object.plan);
                          }});
@@ -65,6 +71,21 @@ std::string text_of(const ObjectRefKey& object) {
       .append(object.key.ns)
       .append("|")
       .append(object.key.name);
+}
+
+ObjectRefKey object_of(std::string_view text) {
+  ObjectRefKey out;
+  if (text.empty()) {
+    return out;
+  }
+  out.kind = static_cast<MessagingKind>(text[0] - 'a');
+  text.remove_prefix(1);
+  const std::size_t ns = text.find('|'), name = text.find('|', ns + 1);
+  if (ns != std::string_view::npos && name != std::string_view::npos) {
+    out.key = {std::string(text.substr(0, ns)), std::string(text.substr(ns + 1, name - ns - 1)),
+               std::string(text.substr(name + 1))};
+  }
+  return out;
 }
 
 std::string infra_text(const Key& infra) {

@@ -22,6 +22,8 @@ struct ObjectRefKey {
 
 /// A key of maps, unique over kinds.
 [[nodiscard]] std::string text_of(const ObjectRefKey& object);
+/// The object of such a key.
+[[nodiscard]] ObjectRefKey object_of(std::string_view text);
 
 /// Text of an infra's key, by which everything of it goes to one worker: `<cluster>|<ns>/<name>`.
 [[nodiscard]] std::string infra_text(const Key& infra);

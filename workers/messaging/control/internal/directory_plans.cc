@@ -10,8 +10,8 @@ namespace {
 
 Key key_of(const ObjectIdentity& id) { return {id.cluster, id.ns, id.name}; }
 
-/// An infra is chosen without a ref while it is Active.
-constexpr std::string_view kActivePhase = R"("phase":"Active")";
+/// An infra is chosen without a ref while it is so.
+constexpr std::string_view kActive = "Active";
 
 }  // namespace
 
@@ -46,8 +46,7 @@ Chosen<MessagingInfra> Directory::wanted_infra(const CachedSpace& space,
   ObjectRef ref = object.infra;
   std::vector<InfraCandidate> candidates;
   const auto add = [&](const CachedInfra& infra) {
-    candidates.push_back({&infra.parsed.object,
-                          infra.status.find(kActivePhase) != std::string::npos,
+    candidates.push_back({&infra.parsed.object, infra.status_json().text({"phase"}) == kActive,
                           infra.meta.deleting});
   };
   if (ref.empty() && plan != nullptr && !plan->infra.empty()) {

@@ -63,16 +63,19 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
   const std::uint64_t pipeline_seed = params_.seed + std::hash<std::string>{}(where.host);
   pipeline.seed = pipeline_seed;
   ComponentPipeline::Callbacks calls;
-  calls.render = [this, self](ObjectId object) { return callbacks_.render(refs_[object], *self); };
+  calls.render = [this, self](ObjectId object) {
+    return callbacks_.render(this->object(object), *self);
+  };
   calls.changed = [this, self](ObjectId object) {
     if (!self->pipeline->is_connected() || !callbacks_.busy() ||
         !is_under_way(self->pipeline->progress(object))) {
-      callbacks_.changed(refs_[object]);
+      callbacks_.changed(this->object(object));
     }
   };
   calls.repaired = [this, self](const DriftRepair& repair) {
-    callbacks_.repaired(repair.object < refs_.size() ? &refs_[repair.object] : nullptr, *self,
-                        repair);
+    const bool known = repair.object < texts_.size() && texts_[repair.object] != nullptr;
+    const ObjectRefKey of = known ? this->object(repair.object) : ObjectRefKey();
+    callbacks_.repaired(known ? &of : nullptr, *self, repair);
   };
   calls.facts = [this, self] {
     const ComponentPipeline* const at = self->pipeline.get();
@@ -110,16 +113,20 @@ ObjectId InfraWork::number(const ObjectRefKey& object) {
   const auto [at, is_new] = numbers_.try_emplace(text_of(object), 0);
   if (is_new) {
     if (free_.empty()) {
-      at->second = static_cast<ObjectId>(refs_.size());
-      refs_.push_back(object);
+      at->second = static_cast<ObjectId>(texts_.size());
+      texts_.push_back(nullptr);
       seen_.push_back(false);
     } else {
       at->second = free_.back();
       free_.pop_back();
-      refs_[at->second] = object;
     }
+    texts_[at->second] = &at->first;
   }
   return at->second;
+}
+
+ObjectRefKey InfraWork::object(ObjectId number) const {
+  return texts_[number] == nullptr ? ObjectRefKey() : object_of(*texts_[number]);
 }
 
 std::optional<ObjectId> InfraWork::known(const ObjectRefKey& object) const {
@@ -161,6 +168,14 @@ std::int64_t InfraWork::count(ComponentKind kind) const noexcept {
                        [kind](const auto& one) { return one->kind == kind; });
 }
 
+std::size_t InfraWork::pending() const noexcept {
+  std::size_t out = 0;
+  for (const auto& one : components_) {
+    out += one->pipeline->is_connected() ? one->pipeline->pending() : 0;
+  }
+  return out;
+}
+
 void InfraWork::assume(const ObjectRefKey& object, InfraComponent& component,
                        std::span<const DesiredEntity> entities) {
   component.pipeline->assume(number(object), entities);
@@ -188,14 +203,14 @@ void InfraWork::forget(const ObjectRefKey& object) {
     one->pipeline->forget(at->second);
   }
   free_.push_back(at->second);
-  refs_[at->second] = {};
+  texts_[at->second] = nullptr;
   seen_[at->second] = false;
   numbers_.erase(at);
 }
 
 void InfraWork::each_object(const std::function<void(const ObjectRefKey&)>& visit) const {
   for (const auto& [text, number] : numbers_) {
-    visit(refs_[number]);
+    visit(object(number));
   }
 }
 

@@ -68,6 +68,8 @@ class InfraWork {
   void set_complete();
   [[nodiscard]] bool is_complete() const noexcept { return complete_; }
   [[nodiscard]] std::int64_t count(ComponentKind kind) const noexcept;
+  /// Entities of all components that are connected and not as wanted there.
+  [[nodiscard]] std::size_t pending() const noexcept;
   [[nodiscard]] InfraComponent* find(ComponentKind kind, std::string_view host) const noexcept;
 
   /// What an object wants at a component; nothing is sent for what is there.
@@ -87,7 +89,7 @@ class InfraWork {
   [[nodiscard]] std::optional<ObjectId> known(const ObjectRefKey& object) const;
   /// True once for each number.
   [[nodiscard]] bool first_sight(ObjectId number);
-  [[nodiscard]] const ObjectRefKey& object(ObjectId number) const { return refs_[number]; }
+  [[nodiscard]] ObjectRefKey object(ObjectId number) const;
   [[nodiscard]] ObjectProgress progress(const ObjectRefKey& object,
                                         const InfraComponent& component) const;
   /// At all components of a kind: everything is as wanted.
@@ -105,7 +107,7 @@ class InfraWork {
   Callbacks callbacks_;
   std::vector<std::unique_ptr<InfraComponent>> components_;
   StringMap<ObjectId> numbers_;
-  std::vector<ObjectRefKey> refs_;
+  std::vector<const std::string*> texts_;  // keys of numbers_; null: not used
   std::vector<bool> seen_;
   bool complete_ = false;
   std::vector<ObjectId> free_;

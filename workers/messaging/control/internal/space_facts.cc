@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 #include "workers/messaging/control/internal/address_facts.h"
 #include "workers/messaging/control/internal/space_parts.h"
@@ -98,6 +99,7 @@ OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
   OwnedInfra& infra = *facts.infra;
   OwnedSpace& space = infra.spaces[text_of(facts.key)];
   space.key = facts.key;
+  space.text = std::make_shared<const std::string>(text_of(facts.key));
   space.number = facts.number;
   space.space_id = facts.space_id;
   infra.space_ids.insert(facts.space_id);
@@ -106,28 +108,39 @@ OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
   space.limit.set_limit(space.limits.addresses);
   claim_space_hosts(site, facts);
   const Directory& directory = site.directory();
-  // All are known before one is placed: what is recorded keeps its place.
-  for (const bool placing : {false, true}) {
-    directory.each_address_of(facts.key, [&](MessagingKind kind, const QueueKey& key) {
-      const ObjectRefKey ref{
-          kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
-      const auto* const cached = Directory::find(directory.addresses_of(kind), key);
-      if (cached == nullptr) {
-        return;
-      }
-      AddressFacts address = address_facts(site, ref, *cached);
-      if (address.place.space != &space) {
-        return;
-      }
-      if (!placing) {
-        enter_space(site, address);
-        return;
-      }
-      std::vector<std::string> recorded = recorded_brokers(address.status);
-      if (!recorded.empty() && is_broker_type(address.address().type)) {
-        infra.scheduler.set(address.number, address_demand(address, std::move(recorded)));
-      }
-    });
+  // All are known before one is placed: what is recorded keeps its place. Those that refer to
+  // others are placed when these are known.
+  std::vector<ObjectRefKey> later;
+  const auto place = [&](const AddressFacts& address) {
+    std::vector<std::string> recorded = recorded_brokers(address.status());
+    if (!recorded.empty() && is_broker_type(address.address().type)) {
+      infra.scheduler.set(address.number, address_demand(address, std::move(recorded)));
+    }
+  };
+  const auto find = [&](const ObjectRefKey& ref) {
+    return Directory::find(directory.addresses_of(ref.kind), ref.key.view());
+  };
+  directory.each_address_of(facts.key, [&](MessagingKind kind, const QueueKey& key) {
+    ObjectRefKey ref{kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
+    const CachedAddress* const cached = find(ref);
+    if (cached == nullptr) {
+      return;
+    }
+    AddressFacts address = address_facts(site, ref, *cached);
+    if (address.place.space != &space) {
+      return;
+    }
+    enter_space(site, address);
+    const AddressSettings& settings = address.effective.settings;
+    if (settings.expiry_queue.empty() && settings.dead_letter_queue.empty() &&
+        address.address().topic.empty()) {
+      place(address);
+    } else {
+      later.push_back(std::move(ref));
+    }
+  });
+  for (const ObjectRefKey& ref : later) {
+    place(address_facts(site, ref, *find(ref)));
   }
   site.look_at_addresses(facts.key);
   return space;

@@ -13,6 +13,7 @@ constexpr std::array<std::string_view, 3> kLinkColumns = {"name", "operStatus", 
 constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connectionStatus",
                                                                "connectionMsg"};
 constexpr Duration kScanRetry = seconds(1);
+constexpr Duration kLookAfterBulk = seconds(1);
 constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
 
 bool is_walk(Question question) noexcept {
@@ -513,7 +514,9 @@ void PipelineCore::on_timer(TimePoint now) {
       entity.activity = Activity::kIdle;
       reconsider(timer.entity);
     } else if (entity.activity == Activity::kIdle && entity.settled && connected) {
-      if (entity.waiting && waiting_ >= params_.most_read && small_enough(entity.kind)) {
+      if (entity.waiting && waiting_ >= params_.most_read && has_bulk()) {
+        arm(timer.entity, now + kLookAfterBulk);  // what is being made comes first
+      } else if (entity.waiting && waiting_ >= params_.most_read && small_enough(entity.kind)) {
         ask(Question::kStates, entity.kind);
         look_again(timer.entity, now);
       } else {

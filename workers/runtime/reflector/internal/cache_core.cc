@@ -92,7 +92,7 @@ std::vector<std::function<void()>> CacheCore::due(TimePoint now) {
 CacheCore::HandlerId CacheCore::add_handler(Handler handler) {
   const HandlerId id = next_listener_++;
   listeners_.push_back({id, handler});
-  each_visible([this, &handler](Id at) { handler({key_of(at), Kind::kAdded, true}); });
+  each_visible([this, &handler](Id at) { handler({key_of(at), Kind::kAdded, true, false}); });
   return id;
 }
 
@@ -102,9 +102,9 @@ void CacheCore::remove_handler(HandlerId id) noexcept {
                    listeners_.end());
 }
 
-void CacheCore::tell(const ObjectKey& key, Kind kind, bool initial) {
+void CacheCore::tell(const ObjectKey& key, Kind kind, bool initial, bool echo) {
   for (const Listener& one : listeners_) {
-    one.handler({key, kind, initial});
+    one.handler({key, kind, initial, echo});
   }
 }
 
@@ -122,17 +122,17 @@ void CacheCore::remove_from_indexes(Id id) {
   }
 }
 
-void CacheCore::remember(std::string_view key, std::uint64_t revision) {
-  if (recent_.size() < kRecent) {
-    recent_.push_back(mark_of(key, revision));
+void CacheCore::Marks::add(std::string_view key, std::uint64_t revision) {
+  if (all.size() < kRecent) {
+    all.push_back(mark_of(key, revision));
     return;
   }
-  recent_[recent_at_] = mark_of(key, revision);
-  recent_at_ = (recent_at_ + 1) % kRecent;
+  all[at] = mark_of(key, revision);
+  at = (at + 1) % kRecent;
 }
 
-bool CacheCore::was_delivered(std::string_view key, std::uint64_t revision) const noexcept {
-  return std::find(recent_.begin(), recent_.end(), mark_of(key, revision)) != recent_.end();
+bool CacheCore::Marks::has(std::string_view key, std::uint64_t revision) const noexcept {
+  return std::find(all.begin(), all.end(), mark_of(key, revision)) != all.end();
 }
 
 void CacheCore::lay(const krm::Json& object, TimePoint now) {
@@ -141,7 +141,7 @@ void CacheCore::lay(const krm::Json& object, TimePoint now) {
       shards::revision_number(object.text({"metadata", "resourceVersion"}));
   const std::string text(text_of(key));
   const Id base = keys_->find(text);
-  if (key.name.empty() || was_delivered(text, revision) ||
+  if (key.name.empty() || recent_.has(text, revision) ||
       (base != shards::KeyTable::kNone && keys_->revision(base) == revision)) {
     return;
   }
@@ -161,8 +161,12 @@ void CacheCore::lay(const krm::Json& object, TimePoint now) {
       remove_from_indexes(base);
     }
   }
+  const Id own = kOverlay | slot;
+  const Id was = overlays_[slot].used ? own : base;
   overlays_[slot] = {text, revision, now + kOverlayFor, true};
-  store(kOverlay | slot, key, object);
+  if (store(own, key, object, was)) {
+    echoes_.add(text, revision);
+  }
   set_indexes(kOverlay | slot, key);
   note_deadline(before);
 }
@@ -182,12 +186,13 @@ void CacheCore::lift(std::uint32_t slot) {
 void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
   const bool known = holds(key.id);
   store(key.id, key, object);
-  bool hidden = false;
+  bool hidden = false, echo = false;
   if (synced_ || !laid_.empty()) {
     const std::string_view text = text_of(key);
     const std::uint64_t revision = keys_->revision(key.id);
     if (synced_) {
-      remember(text, revision);
+      recent_.add(text, revision);
+      echo = known && echoes_.has(text, revision);
     }
     if (const auto at = laid_.find(text); at != laid_.end()) {
       hidden = overlays_[at->second].revision != revision;
@@ -199,7 +204,7 @@ void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
   if (!hidden) {
     set_indexes(key.id, key);
   }
-  tell(key, known ? Kind::kUpdated : Kind::kAdded, !synced_);
+  tell(key, known ? Kind::kUpdated : Kind::kAdded, !synced_, echo);
 }
 
 void CacheCore::on_delete(const ObjectKey& key) {
@@ -222,7 +227,7 @@ void CacheCore::on_synced() {
 }
 
 std::size_t CacheCore::bytes() const noexcept {
-  std::size_t sum = recent_.capacity() * sizeof(std::uint64_t);
+  std::size_t sum = (recent_.all.capacity() + echoes_.all.capacity()) * sizeof(std::uint64_t);
   for (const ObjectIndex& one : indexes_) {
     sum += one.bytes();
   }

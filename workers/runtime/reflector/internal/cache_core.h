@@ -21,6 +21,8 @@ struct CacheChange {
   shards::ObjectKey key;
   Kind kind = Kind::kAdded;
   bool initial = false;  ///< of the first list, or told to a handler that came later: priority -100
+  /// An own write comes back, and brought nothing else that Projection::same looks at.
+  bool echo = false;
 };
 
 /// The part of ObjectCache that does not depend on what is kept of an object: who is told, who
@@ -84,7 +86,10 @@ class CacheCore : public shards::InformerSink {
  protected:
   static constexpr Id kOverlay = ObjectIndex::kOther;  // marks numbers of own writes
 
-  virtual void store(Id id, const shards::ObjectKey& key, const krm::Json& object) = 0;
+  /// @param before  what it takes the place of; kNone: nothing
+  /// @returns whether Projection::same says that it is the same
+  virtual bool store(Id id, const shards::ObjectKey& key, const krm::Json& object,
+                     Id before = shards::KeyTable::kNone) = 0;
   virtual void discard(Id id) = 0;
   [[nodiscard]] virtual bool holds(Id id) const noexcept = 0;
   /// Hash of the uid of an object that is held.
@@ -124,14 +129,19 @@ class CacheCore : public shards::InformerSink {
     HandlerId id;
     Handler handler;
   };
-  static constexpr std::size_t kRecent = 1'024;  // deliveries remembered
+  static constexpr std::size_t kRecent = 1'024;  // deliveries, own writes remembered
+  /// A ring of marks of (key, revision).
+  struct Marks {
+    std::vector<std::uint64_t> all;
+    std::size_t at = 0;
+    void add(std::string_view key, std::uint64_t revision);
+    [[nodiscard]] bool has(std::string_view key, std::uint64_t revision) const noexcept;
+  };
 
-  void tell(const shards::ObjectKey& key, Kind kind, bool initial);
+  void tell(const shards::ObjectKey& key, Kind kind, bool initial, bool echo = false);
   void set_indexes(Id id, const shards::ObjectKey& key);
   void remove_from_indexes(Id id);
   void lift(std::uint32_t slot);
-  void remember(std::string_view key, std::uint64_t revision);
-  [[nodiscard]] bool was_delivered(std::string_view key, std::uint64_t revision) const noexcept;
   [[nodiscard]] std::string_view text_of(const shards::ObjectKey& key) const;
   void note_deadline(TimePoint before) const;
 
@@ -144,11 +154,10 @@ class CacheCore : public shards::InformerSink {
   std::vector<Waiter> waiters_;
   std::vector<Overlay> overlays_;
   std::vector<std::uint32_t> free_overlays_;
-  StringMap<std::uint32_t> laid_;      // key -> overlay
-  std::vector<std::uint64_t> recent_;  // a ring, marks of the last deliveries behind the first list
-  std::size_t recent_at_ = 0;
-  IndexValues values_;        // scratch
-  mutable std::string text_;  // scratch
+  StringMap<std::uint32_t> laid_;  // key -> overlay
+  Marks recent_, echoes_;          // last deliveries behind the first list; see CacheChange
+  IndexValues values_;             // scratch
+  mutable std::string text_;       // scratch
   std::function<void()> on_deadline_;
 };
 
