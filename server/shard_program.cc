@@ -18,6 +18,7 @@
 #include "controlplane/shard_server.h"
 #include "net/loop.h"
 #include "net/outgoing.h"
+#include "net/service_notices.h"
 #include "net/signals.h"
 #include "net/upstream.h"
 #include "net/watchdog.h"
@@ -36,6 +37,7 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kFilePoll = seconds(60);
+constexpr Duration kStoreOpens = seconds(600);  // of the largest store on a slow disk
 constexpr Duration kRenewal = seconds(60);
 constexpr std::size_t kRootConnections = 4;
 
@@ -71,7 +73,8 @@ class ShardProgram {
   }
 
   int run() {
-    const net::Watchdog watchdog;
+    const net::Watchdog watchdog(net::watchdog_of_service());
+    net::service_notices().ready("shard " + options_.name + " at " + server_->base_url());
     loop_.run();
     server_.reset();
     return 0;
@@ -106,6 +109,8 @@ class ShardProgram {
     if (auto made = make_directories(options_.layout.shard(options_.name)); !made) {
       return made;
     }
+    net::service_notices().status("opens its store");
+    net::service_notices().extend(kStoreOpens);
     store::LmdbParams lmdb;
     lmdb.directory = options_.layout.shard_data(options_.name);
     lmdb.books = controlplane::workspace_books();
@@ -281,6 +286,7 @@ class ShardProgram {
       std::_Exit(1);
     }
     draining_ = true;
+    net::service_notices().stopping();
     log_info("shard stops", {{"shard", options_.name}});
     server_->drain([this] { loop_.stop(); });
   }
