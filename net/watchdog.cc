@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "net/internal/watched_loop.h"
 #include "net/loop.h"
+#include "net/service_notices.h"
 
 namespace kintsugi::net {
 namespace {
@@ -102,6 +103,15 @@ std::string stack_of(pid_t thread) {
 
 }  // namespace
 
+WatchdogParams watchdog_of_service() {
+  WatchdogParams params;
+  if (const Duration every = service_notices().alive_every(); every > Duration{0}) {
+    params.alive = [] { service_notices().alive(); };
+    params.alive_every = every;
+  }
+  return params;
+}
+
 WatchedLoop::WatchedLoop(Loop& one)
     : loop(one), thread(::gettid()), answered(std::make_shared<std::atomic<bool>>(false)) {
   const std::scoped_lock lock(running_loops().mutex);
@@ -137,8 +147,23 @@ class Watchdog::Impl {
   void run() {
     ::pthread_setname_np(::pthread_self(), "watchdog");
     pollfd wait{end_, POLLIN, 0};
-    while (::poll(&wait, 1, static_cast<int>(params_.every / milliseconds(1))) <= 0) {
-      WatchedLoop::for_each([this](WatchedLoop& one) { look_at(one); });
+    const Duration pause =
+        params_.alive != nullptr ? std::min(params_.every, params_.alive_every) : params_.every;
+    TimePoint asked = Clock::now(), told = asked;
+    while (::poll(&wait, 1, static_cast<int>(pause / milliseconds(1))) <= 0) {
+      const TimePoint now = Clock::now();
+      if (pause == params_.every || now - asked >= params_.every) {
+        asked = now;
+        are_well_ = true;
+        WatchedLoop::for_each([this](WatchedLoop& one) {
+          look_at(one);
+          are_well_ = are_well_ && one.silent < params_.tells_after;
+        });
+      }
+      if (params_.alive != nullptr && are_well_ && now - told >= params_.alive_every) {
+        told = now;
+        params_.alive();
+      }
     }
   }
 
@@ -175,6 +200,7 @@ class Watchdog::Impl {
 
   const WatchdogParams params_;
   const int end_;
+  bool are_well_ = true;
   std::thread thread_;
 };
 

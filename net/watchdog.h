@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "base/time.h"
@@ -13,7 +14,14 @@ struct WatchdogParams {
   unsigned tells_after = 10;   ///< a line with the stack of the loop's thread
   unsigned aborts_after = 60;  ///< then the process ends with SIGABRT
   /// @}
+  /// Called every `alive_every` while no loop is silent for `tells_after` questions (OP-205); on
+  /// the watchdog's thread. Null: never.
+  std::function<void()> alive = {};
+  Duration alive_every = seconds(10);
 };
+
+/// The usual watchdog of a process, which tells the service manager that it lives if that one asks.
+[[nodiscard]] WatchdogParams watchdog_of_service();
 
 /// Asks every loop of the process that runs, by a post, whether it still takes turns (SE-183). One
 /// that is silent leaves a line with its stack, as `program+0x…` for addr2line, and counts in

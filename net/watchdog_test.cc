@@ -35,6 +35,31 @@ bool eventually(Condition&& condition) {
   }
 }
 
+TEST(Watchdog, WhenALoopIsSilent_OP_205_NoSignOfLifeIsGivenUntilItTurnsAgain) {
+  Loop loop("held");
+  std::thread thread([&loop] { loop.run(); });
+  std::atomic<bool> free{false};
+  std::atomic<unsigned> signs{0};
+  WatchdogParams params = quick(40);
+  params.alive = [&signs] { ++signs; };
+  params.alive_every = milliseconds(1);
+  const std::uint64_t before = silent_loops();
+  {
+    const Watchdog watchdog(params);
+    EXPECT_TRUE(eventually([&] { return signs.load() >= 3; }));
+    loop.post([&free] { stand_still(free); });
+    EXPECT_TRUE(eventually([&] { return silent_loops() == before + 1; }));
+    // The one of the turn that found it silent, at most.
+    const unsigned then = signs.load();
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_LE(signs.load(), then + 1);
+    free = true;
+    EXPECT_TRUE(eventually([&] { return signs.load() > then + 3; }));
+  }
+  loop.stop();
+  thread.join();
+}
+
 TEST(Watchdog, WhenALoopIsSilent_SE183_ItsStackIsLoggedOnce) {
   Loop loop("stuck");
   std::thread thread([&loop] { loop.run(); });

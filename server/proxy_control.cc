@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -10,7 +11,9 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "krm/status.h"
+#include "net/service_notices.h"
 #include "net/watchdog.h"
+#include "proxy/admin/why_not_ready.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
 
@@ -18,6 +21,7 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kMemoryLook = milliseconds(200);
+constexpr Duration kStatusLook = seconds(5);
 
 /// The control loop's API server has no listener: nothing asks these two.
 class NobodyAuthenticates final : public auth::Authenticator {
@@ -64,7 +68,8 @@ ProxyControl::ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded)
       feed_timer_(loop_),
       stop_timer_(loop_),
       hold_timer_(loop_),
-      memory_timer_(loop_) {}
+      memory_timer_(loop_),
+      status_timer_(loop_) {}
 
 ProxyControl::~ProxyControl() {
   for (const auto& one : loops_) {
@@ -255,12 +260,26 @@ Expected<void> ProxyControl::begin_sequences() {
   return {};
 }
 
+/// To the service manager, again and again; what a reload hides comes back.
+void ProxyControl::tell_why_not_ready() {
+  if (!stopping_ && !ready_.load(std::memory_order_relaxed)) {
+    const std::string why =
+        feed_ != nullptr ? proxy::why_not_ready(*feed_) : "the kubeconfigs are not there yet";
+    net::service_notices().status("waits: " + why);
+  }
+  status_timer_.start(kStatusLook, [this] { tell_why_not_ready(); });
+}
+
 void ProxyControl::on_signal(int number) {
   if (number == SIGHUP) {
     for (auth::AuditLog* log : {audit_.get(), access_log_.get()}) {
       if (log != nullptr) {
         log->reopen();
       }
+    }
+    if (ready_.load(std::memory_order_relaxed)) {
+      net::service_notices().reloading(
+          std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()));
     }
     reload(watch_->take_changed());
     return;
@@ -274,6 +293,7 @@ void ProxyControl::on_signal(int number) {
 
 void ProxyControl::drain() {
   stopping_ = true;
+  net::service_notices().stopping();
   log_info("draining", {{"delay_ms", config_.shutdown.delay / milliseconds(1)},
                         {"grace_ms", config_.shutdown.grace / milliseconds(1)}});
   // Watches end early enough for what they wake to fit into the grace as well.
@@ -302,11 +322,12 @@ int ProxyControl::run() {
                          {"port", static_cast<int>(config_.listener.port)},
                          {"loops", static_cast<int>(loops_.size())}});
   loop_.post([this] { try_feed(); });
+  status_timer_.start(kStatusLook, [this] { tell_why_not_ready(); });
   if (name_exec_plugins(kubeconfigs_of(config_))) {
     plugins_ = std::make_unique<ExecRenewal>(
         loop_, [this] { return is_unknown_somewhere(); }, [this] { reload_now({}); });
   }
-  const net::Watchdog watchdog;
+  const net::Watchdog watchdog(net::watchdog_of_service());
   loop_.run();
   return exit_status_;
 }

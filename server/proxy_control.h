@@ -179,8 +179,9 @@ class ProxyControl {
   std::unique_ptr<proxy::AdminGate> admin_gate_;               ///< in front of it on TCP
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
   void watch_memory();
+  void tell_why_not_ready();
 
-  net::Timer feed_timer_, stop_timer_, hold_timer_, memory_timer_;
+  net::Timer feed_timer_, stop_timer_, hold_timer_, memory_timer_, status_timer_;
   std::size_t draining_ = 0;
   bool stopping_ = false;
   bool waiting_logged_ = false;

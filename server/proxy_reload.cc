@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "net/service_notices.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
 #include "server/proxy_control.h"
@@ -165,6 +166,9 @@ void ProxyControl::reload_now(const std::vector<std::string>& changed) {
 void ProxyControl::reloaded(const std::vector<std::string>& changed,
                             const std::vector<FollowedFile>& followed,
                             const Expected<void>& result) {
+  if (ready_.load(std::memory_order_relaxed)) {
+    net::service_notices().ready(result ? "ready" : "ready; the last reload failed");
+  }
   const auto count = [&](const std::string& key) {
     auto row = std::find_if(reloads_.begin(), reloads_.end(),
                             [&](const proxy::ReloadCount& one) { return one.key == key; });

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "krm/annotations.h"
+#include "net/service_notices.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
 #include "server/program.h"
@@ -170,6 +171,9 @@ void ProxyControl::tell_ready(bool ready) {
       loop_.post([this, turn] {
         if (turn == ready_turn_) {
           ready_.store(true, std::memory_order_relaxed);
+          if (!stopping_) {
+            net::service_notices().ready("ready");
+          }
           // What the start and the first lists took for a moment.
           (void)::malloc_trim(0);
           forget_code();

@@ -19,6 +19,7 @@
 #include "controlplane/shard_server.h"
 #include "net/loop.h"
 #include "net/outgoing.h"
+#include "net/service_notices.h"
 #include "net/signals.h"
 #include "net/upstream.h"
 #include "net/watchdog.h"
@@ -37,6 +38,7 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kFilePoll = seconds(60);
+constexpr Duration kStoreOpens = seconds(600);  // of the largest store on a slow disk
 constexpr Duration kRenewal = seconds(60);
 constexpr std::size_t kRootConnections = 4;
 
@@ -72,7 +74,8 @@ class ShardProgram {
   }
 
   int run() {
-    const net::Watchdog watchdog;
+    const net::Watchdog watchdog(net::watchdog_of_service());
+    net::service_notices().ready("shard " + options_.name + " at " + server_->base_url());
     loop_.run();
     server_.reset();
     return 0;
@@ -107,6 +110,8 @@ class ShardProgram {
     if (auto made = make_directories(options_.layout.shard(options_.name)); !made) {
       return made;
     }
+    net::service_notices().status("opens its store");
+    net::service_notices().extend(kStoreOpens);
     if (auto opened = options_.etcd.endpoints.empty() ? open_lmdb() : open_etcd(); !opened) {
       return opened;
     }
@@ -327,6 +332,7 @@ class ShardProgram {
       std::_Exit(1);
     }
     draining_ = true;
+    net::service_notices().stopping();
     log_info("shard stops", {{"shard", options_.name}});
     server_->drain([this] { loop_.stop(); });
   }

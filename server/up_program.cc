@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/service_notices.h"
 #include "net/signals.h"
 #include "net/tls.h"
 #include "server/files.h"
@@ -275,6 +276,7 @@ class Installation {
       log_error("cannot write the ready file", {{"error", written.error().to_string()}});
     }
     ready_ = true;
+    net::service_notices().ready("ready: a proxy at " + url_of_proxy(options_));
     print_welcome(options_);
     if (auto opened = open_joining(); !opened) {
       complain("up", "--join-bind: " + std::string(opened.error().message()));
@@ -369,6 +371,7 @@ class Installation {
       return;
     }
     exit_status_ = status;
+    net::service_notices().stopping();
     ::unlink(options_.layout.ready_file().c_str());
     probe_.reset();
     if (workers_ != nullptr) {

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "net/loop.h"
+#include "net/service_notices.h"
 #include "net/signals.h"
 #include "net/watchdog.h"
 #include "server/files.h"
@@ -73,7 +74,8 @@ class WorkerProcess {
   }
 
   int run() {
-    const net::Watchdog watchdog;
+    const net::Watchdog watchdog(net::watchdog_of_service());
+    net::service_notices().ready("runs");
     loop_.run();
     if (hangs_) {  // a thread that does not end cannot be waited for
       ::_exit(0);
@@ -106,6 +108,7 @@ class WorkerProcess {
 
   void stop() {
     stopping_ = true;
+    net::service_notices().stopping();
     log_info("stops", {{"roles", static_cast<std::uint64_t>(hosts_.size())}});
     running_ = hosts_.size();
     for (const auto& host : hosts_) {

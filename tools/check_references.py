@@ -24,7 +24,7 @@ NAMED = re.compile(rf"(?<![A-Z])({KINDS})([-_]?)(T?)(\d{{3,4}})([a-z](?![A-Za-z]
 OF_WORKERS = re.compile(r"(?<![A-Za-z0-9])(?:(RT)([-_]?)(T?)(\d{1,3})|(?!MD5)(MR|MD|MH|BH|MS)([-_]?)(\d{1,3}))(?![0-9])"
                         r"(?: (to|…|–) RT-T?(\d{1,3})(?!\d))?")
 DASHED = re.compile(r"(?<![\w-])([RT])-(\d\d)(?![\w-])")  # R-06, T-05
-CASE = re.compile(r"(?:(?<=Test)|(?<![A-Za-z0-9.:+/-])(?<!(?:KK|SE|RT|MS)_))"  # T43, TestT46a_
+CASE = re.compile(r"(?:(?<=Test)|(?<![A-Za-z0-9.:+/-])(?<!(?:KK|SE|RT|MS|OP)_))"  # T43, TestT46a_
                   r"T(\d{2,3})[a-z]?(?![A-Za-z0-9:])(?:[–-]T?(\d{2,3})\b)?")
 SHORT = re.compile(r"(?<![\w.%&-])(E1?\d|U[1-7]|V[01]\d)(?![\w-])")  # E2, U6, V03: named where they are rows, else something else
 FIGURE = re.compile(r"(?<![\w.-])([GMBLIRE]\d(?:c|all)?)(?![\w-])")

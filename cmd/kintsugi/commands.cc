@@ -22,8 +22,10 @@ const std::vector<Command>& commands() {
        run_join, join_about},
       {"pki", "certificate authorities of an installation: replaced while it runs", run_pki,
        pki_about},
-      {"completion", "lets bash or zsh complete commands and options", run_completion,
+      {"completion", "lets bash, zsh or fish complete commands and options", run_completion,
        completion_about},
+      {"version", "what was built: version, commit, libraries", run_version, version_about},
+      {"manual-pages", nullptr, run_manual_pages, manual_pages_about},
       {"metrics-document", nullptr, run_metrics_document, metrics_document_about},
   };
   return kCommands;

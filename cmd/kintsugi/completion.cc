@@ -97,6 +97,34 @@ std::string zsh_option(const Flag& flag) {
                              "]" + (is_switch ? "" : zsh_value(flag.argument)));
 }
 
+/// In single quotes of fish.
+std::string quoted_of_fish(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') {
+      out += '\\';
+    }
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string fish_option(const Flag& flag) {
+  const std::string name = (flag.name.size() == 1 ? " -s " : " -l ") + flag.name;
+  std::string value;
+  if (flag.argument == "FILE") {
+    value = " -r -F";
+  } else if (flag.argument == "DIR") {
+    value = " -x -a '(__fish_complete_directories)'";
+  } else if (!flag.argument.empty()) {
+    value = " -x";
+    if (const auto set = choices(flag.argument); !set.empty()) {
+      value += " -a " + quoted_of_fish(join(set, " "));
+    }
+  }
+  return name + value + " -d " + quoted_of_fish(flag.help);
+}
+
 }  // namespace
 
 std::string bash_completion() {
@@ -120,7 +148,7 @@ std::string bash_completion() {
     }
     options += "    " + name + ") " + bash_words(words + " --help") + " ;;\n";
   }
-  return kBashHead + ("    " + bash_words(names + "version help")) +
+  return kBashHead + ("    " + bash_words(names + "help")) +
          "\n    return\n  fi\n  case \"$command $prev\" in\n" + values +
          "  esac\n  case $command in\n" + options +
          "  esac\n}\ncomplete -F _kintsugi kintsugi kcp-front-proxy\n";
@@ -147,7 +175,7 @@ std::string zsh_completion() {
     options += "\n      ;;\n";
   }
   return kZshHead + names +
-         "      'version:print the version'\n      'help:commands and their options'\n    )\n"
+         "      'help:commands and their options'\n    )\n"
          "    _describe command commands\n    return\n  else\n    shift words\n    (( CURRENT-- "
          "))\n"
          "  fi\n  case $command in\n" +
@@ -157,12 +185,47 @@ std::string zsh_completion() {
          "  compdef _kintsugi kintsugi kcp-front-proxy\nfi\n";
 }
 
+std::string fish_completion() {
+  std::string out =
+      "# fish completion of kintsugi; in ~/.config/fish/config.fish:  kintsugi completion fish | "
+      "source\ncomplete -c kintsugi -f\n";
+  const auto first = [&out](const std::string& name, const std::string& help) {
+    out += "complete -c kintsugi -n __fish_use_subcommand -a " + name + " -d " +
+           quoted_of_fish(help) + "\n";
+  };
+  for (const Command& command : commands()) {
+    if (command.help == nullptr) {
+      continue;
+    }
+    const CommandAbout about = command.about();
+    first(command.name, command.help);
+    const std::string seen =
+        "complete -c kintsugi -n '__fish_seen_subcommand_from " + std::string(command.name) + "'";
+    if (!about.words.empty()) {
+      out += seen + " -a " + quoted_of_fish(join(about.words, " ")) + "\n";
+    }
+    for (const FlagGroup& group : about.flags) {
+      for (const Flag& flag : group.flags) {
+        const std::string option = fish_option(flag) + "\n";
+        out += seen + option;
+        if (std::string_view(command.name) == "proxy") {
+          out += "complete -c kcp-front-proxy" + option;
+        }
+      }
+    }
+    out += seen + " -l help -d 'this text'\n";
+  }
+  first("help", "commands and their options");
+  return out;
+}
+
 CommandAbout completion_about() {
-  return {"kintsugi completion bash|zsh",
+  return {"kintsugi completion bash|zsh|fish",
           "Prints what a shell needs to complete commands, options, choices and files:\n\n"
           "  source <(kintsugi completion bash)   in ~/.bashrc\n"
-          "  source <(kintsugi completion zsh)    in ~/.zshrc, after compinit",
-          {"bash", "zsh"},
+          "  source <(kintsugi completion zsh)    in ~/.zshrc, after compinit\n"
+          "  kintsugi completion fish | source    in ~/.config/fish/config.fish",
+          {"bash", "zsh", "fish"},
           {}};
 }
 
@@ -172,10 +235,13 @@ int run_completion(const std::vector<std::string>& arguments) {
     return words.error();
   }
   const std::string shell = words->size() == 1 ? words->front() : "";
-  if (shell != "bash" && shell != "zsh") {
-    return wrong_usage("completion", "say one of bash, zsh");
+  if (shell != "bash" && shell != "zsh" && shell != "fish") {
+    return wrong_usage("completion", "say one of bash, zsh, fish");
   }
-  std::fputs((shell == "bash" ? bash_completion() : zsh_completion()).c_str(), stdout);
+  const std::string script = shell == "bash"  ? bash_completion()
+                             : shell == "zsh" ? zsh_completion()
+                                              : fish_completion();
+  std::fputs(script.c_str(), stdout);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/completion.h"
+#include "cmd/kintsugi/manual_pages.h"
 
 namespace kintsugi::cmd {
 namespace {
@@ -121,8 +122,8 @@ TEST(Flags, WhenHelpIsShown_EveryOptionStandsInItsGroup) {
   EXPECT_NE(text.find("-h [ --help ]"), std::string::npos) << text;
 }
 
-TEST(Flags, WhenEveryCommandIsAsked_ItsHelpAndCompletionsNameEveryOptionOnce) {
-  const std::string bash = bash_completion(), zsh = zsh_completion();
+TEST(Flags, WhenEveryCommandIsAsked_OP_T101_ItsHelpCompletionsAndManualNameEveryOptionOnce) {
+  const std::string bash = bash_completion(), zsh = zsh_completion(), fish = fish_completion();
   for (const Command& command : commands()) {
     const CommandAbout about = command.about();
     const std::string help = help_text(about);
@@ -137,6 +138,19 @@ TEST(Flags, WhenEveryCommandIsAsked_ItsHelpAndCompletionsNameEveryOptionOnce) {
         EXPECT_NE(help.find("--" + flag.name), std::string::npos) << flag.name;
         EXPECT_NE(bash.find(" --" + flag.name), std::string::npos) << flag.name;
         EXPECT_NE(zsh.find("'*--" + flag.name), std::string::npos) << flag.name;
+        if (command.help != nullptr) {
+          const bool is_short = flag.name.size() == 1;
+          EXPECT_NE(fish.find("__fish_seen_subcommand_from " + std::string(command.name) + "'" +
+                              (is_short ? " -s " : " -l ") + flag.name + " "),
+                    std::string::npos)
+              << flag.name;
+          const std::string page = manual_page(command, build_data());
+          std::string shown = (is_short ? "-" : "--") + flag.name;
+          for (std::size_t at = 0; (at = shown.find('-', at)) != std::string::npos; at += 2) {
+            shown.insert(at, "\\");
+          }
+          EXPECT_NE(page.find(".TP\n\\fB" + shown + "\\fR"), std::string::npos) << page;
+        }
         names.push_back(flag.name);
       }
     }

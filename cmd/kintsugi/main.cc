@@ -6,8 +6,9 @@
 
 #include "base/near_name.h"
 #include "base/recycled_memory.h"
-#include "base/version.h"
+#include "cmd/kintsugi/build_data.h"
 #include "cmd/kintsugi/commands.h"
+#include "net/service_notices.h"
 #include "server/program.h"
 
 namespace {
@@ -26,13 +27,13 @@ void print_usage(std::FILE* out) {
     }
   }
   std::fputs(
-      "  version     print the version\n  help        this text; `kintsugi help <command>` and "
+      "  help        this text; `kintsugi help <command>` and "
       "`kintsugi <command> --help` list the\n              options of a command\n",
       out);
 }
 
 int run(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<std::string> known = {"help", "version"};
+  std::vector<std::string> known = {"help"};
   for (const Command& command : commands()) {
     if (name == command.name) {
       return command.run(arguments);
@@ -53,6 +54,8 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   kintsugi::recycle_memory_of_openssl();
   std::signal(SIGPIPE, SIG_IGN);
+  kintsugi::cmd::set_build_data(kintsugi::cmd::generated_build_data());
+  (void)kintsugi::net::service_notices();  // before there are threads and children
   kintsugi::server::raise_descriptor_limit();
   kintsugi::server::take_short_turns();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -73,9 +76,8 @@ int main(int argc, char** argv) {
   if (name == "help") {
     return run(arguments[1], {"--help"});
   }
-  if (name == "version" || name == "--version") {
-    std::printf("kintsugi %s\n", kintsugi::product_version());
-    return 0;
+  if (name == "--version") {
+    return kintsugi::cmd::run_version({});
   }
   return run(name, {arguments.begin() + 1, arguments.end()});
 }

@@ -66,7 +66,10 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     return 0;
   }
   if (line->version) {
-    std::printf(as_kcp ? "kcp-front-proxy version %s\n" : "kintsugi %s\n", product_version());
+    if (!as_kcp) {
+      return run_version({});
+    }
+    std::printf("kcp-front-proxy version %s\n", product_version());
     return 0;
   }
   set_log_level(level_of(line->log_level));

@@ -168,7 +168,8 @@ class UpLifeCycle(unittest.TestCase):
                 (["proxy", "--config", "/nowhere/proxy.yaml", "--validat"], "did you mean --validate?", 1),
                 (["proxy", "--config", "/nowhere/proxy.yaml", "--foo"], "unknown option --foo; ", 1),
                 (["shard", "--jion", "/nowhere"], "did you mean --join?", 2),
-                (["completion", "fish"], "say one of bash, zsh", 2)):
+                (["completion", "csh"], "say one of bash, zsh, fish", 2),
+                (["version", "-o", "yaml"], "is neither text nor json", 2)):
             run = subprocess.run([str(kit.BINARY), *arguments], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((run.returncode, run.stdout), (status, ""), arguments)
             self.assertIn(text, run.stderr)

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "net/service_notices.h"
 #include "net/watchdog.h"
 #include "server/internal/child_process.h"
 #include "server/internal/worker_files.h"
@@ -66,7 +67,8 @@ Expected<void> WorkerSupervisor::start() {
 }
 
 int WorkerSupervisor::run() {
-  const net::Watchdog watchdog;
+  const net::Watchdog watchdog(net::watchdog_of_service());
+  net::service_notices().ready("runs " + std::to_string(children_.size()) + " roles");
   loop_.run();
   return 0;
 }
@@ -103,6 +105,7 @@ void WorkerSupervisor::reap() {
 
 void WorkerSupervisor::stop() {
   stopping_ = true;
+  net::service_notices().stopping();
   log_info("stops", {{"roles", static_cast<std::uint64_t>(children_.size())}});
   for (const auto& child : children_) {
     child->stop();

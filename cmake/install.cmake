@@ -1,0 +1,26 @@
+# What a package has of this tree, besides what only it knows (packaging/). DESTDIR is honoured.
+include(GNUInstallDirs)
+set(packaging ${PROJECT_SOURCE_DIR}/packaging)
+install(TARGETS kintsugi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+file(GLOB units CONFIGURE_DEPENDS ${packaging}/systemd/kintsugi*)
+install(FILES ${units} DESTINATION /lib/systemd/system)
+install(PROGRAMS ${packaging}/etc/backup ${packaging}/etc/after-upgrade DESTINATION /usr/lib/kintsugi)
+install(FILES ${packaging}/etc/proxy.yaml ${packaging}/etc/worker.yaml DESTINATION /etc/kintsugi PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
+install(FILES ${packaging}/etc/default DESTINATION /etc/default RENAME kintsugi PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
+install(FILES ${packaging}/etc/logrotate DESTINATION /etc/logrotate.d RENAME kintsugi)
+install(FILES ${packaging}/etc/sysusers.conf DESTINATION /usr/lib/sysusers.d RENAME kintsugi.conf)
+install(FILES ${packaging}/etc/tmpfiles.conf DESTINATION /usr/lib/tmpfiles.d RENAME kintsugi.conf)
+install(FILES README.md CHANGELOG.md SECURITY.md docs/packages.md docs/configuration.md docs/metrics.md docs/errors.md docs/kcp.md docs/workers.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY configs/kcp configs/messaging configs/worker DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+# Manual pages and completions: from the program's own tables.
+install(CODE "
+  set(program \"$<TARGET_FILE:kintsugi>\")
+  set(share \"\$ENV{DESTDIR}${CMAKE_INSTALL_FULL_DATAROOTDIR}\")
+  file(MAKE_DIRECTORY \${share}/man/man1 \${share}/bash-completion/completions \${share}/zsh/vendor-completions \${share}/fish/vendor_completions.d)
+  execute_process(COMMAND \${program} manual-pages \${share}/man/man1 COMMAND_ERROR_IS_FATAL ANY)
+  foreach(shell_file bash:bash-completion/completions/kintsugi zsh:zsh/vendor-completions/_kintsugi fish:fish/vendor_completions.d/kintsugi.fish)
+    string(REGEX MATCH \"^([a-z]+):(.*)\$\" parts \${shell_file})
+    execute_process(COMMAND \${program} completion \${CMAKE_MATCH_1} OUTPUT_FILE \${share}/\${CMAKE_MATCH_2} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+")
