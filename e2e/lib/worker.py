@@ -54,9 +54,9 @@ class Stage:
 
 
 class Worker:
-    """One process. `more`: keys of the role's configuration besides."""
+    """One process. `more`: keys of the role's configuration besides. `server`: of its kubeconfig, instead of the proxy."""
 
-    def __init__(self, stage, role="example", more=None, flags=()):
+    def __init__(self, stage, role="example", more=None, flags=(), server=None):
         self.folder = tempfile.TemporaryDirectory(prefix="kintsugi-worker-")
         self.dir = pathlib.Path(self.folder.name)
         self.stage = stage
@@ -66,7 +66,7 @@ class Worker:
         kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "base",
             "contexts": [{"name": "base", "context": {"cluster": "base", "user": user}}],
-            "clusters": [{"name": "base", "cluster": {"server": f"https://127.0.0.1:{installation.port}",
+            "clusters": [{"name": "base", "cluster": {"server": server or f"https://127.0.0.1:{installation.port}",
                                                       "certificate-authority": str(installation.pki / "serving-ca.crt")}}],
             "users": [{"name": user, "user": {"client-certificate": str(installation.dir / f"user-{user}.crt"),
                                               "client-key": str(installation.dir / f"user-{user}.key")}}]}))

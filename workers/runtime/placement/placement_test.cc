@@ -241,6 +241,40 @@ TEST(Placement, AllOrNothingWaitsForEnoughHosts) {
   EXPECT_EQ(text(delta.add) + text(delta.remove), "1@p3 1@p1 ");
 }
 
+TEST(Placement, RT_T083_P4_WhatIsNotWholeHoldsItsPlaceByAgeBeforeAndAfterARestart) {
+  Claim old_one = group("old", 5), young = group("young", 1);
+  old_one.created = 1;
+  old_one.unit_size = 3;
+  old_one.all_or_nothing = true;
+  young.created = 2;
+  Placement pool{{}};
+  const auto settle = [&] {
+    for (std::vector<std::string> due = pool.take_due(); !due.empty(); due = pool.take_due()) {
+      for (const std::string& key : due) {
+        apply(pool, key == "old" ? old_one : young);
+      }
+    }
+  };
+  must(pool.host_changed(pod(0, 2)));
+  apply(pool, young);
+  old_one.committed = {{"p0", 4}};  // more than the host holds: nobody placed that
+  apply(pool, old_one);
+  settle();
+  EXPECT_EQ(text(young.committed), "1@p0 ") << "no unit of the old one fits";
+  must(pool.host_changed(pod(0, 6)));
+  settle();
+  EXPECT_EQ(text(young.committed), "") << "two units fit, and it is the older one";
+  EXPECT_EQ(pool.pending("old"), 5);
+  Placement again{{}};
+  must(again.host_changed(pod(0, 6)));
+  const std::vector<Claim> claims{young, old_one};
+  (void)again.load(claims);
+  for (const Claim& claim : claims) {
+    const Delta delta = must(again.schedule(claim));
+    EXPECT_TRUE(delta.empty() && !delta.write) << claim.key;
+  }
+}
+
 TEST(Placement, AntiAffinityKeepsOneAHostAndPrefersTheLabel) {
   Placement pool{{}};
   for (int i = 0; i < 6; ++i) {

@@ -90,6 +90,7 @@ class Placement::Core {
   void shrink(ClaimSlot slot, std::int64_t goal);
   void shrink_apart(Record& record, std::int64_t goal);
   void restore(Record& record, std::int64_t goal);
+  void reclaim(ClaimSlot slot);
   void grow(ClaimSlot slot, std::int64_t goal);
   [[nodiscard]] Want want_of(const Record& record, HostSlot bound) const noexcept;
   [[nodiscard]] Pending reason(const Record& record);

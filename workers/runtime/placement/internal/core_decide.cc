@@ -77,6 +77,30 @@ void Placement::Core::restore(Record& record, std::int64_t goal) {
   }
 }
 
+/// Takes back what the status of a claim that is not whole has, as load() ranks it: younger claims
+/// give way where hosts do not hold all that statuses say.
+void Placement::Core::reclaim(ClaimSlot slot) {
+  Record& record = records_[slot];
+  for (std::size_t i = 0; i < record.entries.size(); ++i) {
+    const HostSlot host = record.entries[i].host;
+    const HostTable::State& state = hosts_[host];
+    if (!state.usable() || record.entries[i].committed <= record.entries[i].decided) {
+      continue;
+    }
+    std::int64_t room = state.host.capacity;
+    for (const ClaimSlot other : state.claims) {
+      if (other != slot && older(records_[other], record)) {
+        room -= entry_on(other, host).decided * records_[other].size;
+      }
+    }
+    const std::int64_t n = std::min(record.entries[i].committed, room / record.size);
+    if (n > record.entries[i].decided) {
+      decide(record, record.entries[i], n);
+      evict(host);
+    }
+  }
+}
+
 Want Placement::Core::want_of(const Record& record, HostSlot bound) const noexcept {
   Want want;
   want.policy = record.policy;
@@ -199,6 +223,7 @@ Expected<Delta> Placement::Core::schedule(const Claim& claim) {
   }
   const std::int64_t goal = target(record);
   if (record.all_or_nothing && !whole(record)) {
+    reclaim(slot);
     restore(record, kMost);  // the status stays until the claim is whole: so does its place
   } else if (record.placed < goal) {
     restore(record, goal);

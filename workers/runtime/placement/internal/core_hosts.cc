@@ -31,28 +31,27 @@ void Placement::Core::leave_host(HostSlot host) {
   }
 }
 
+/// The oldest claims keep what fits: what is too large for the rest of the host makes no younger
+/// one give way.
 void Placement::Core::evict(HostSlot host) {
   const HostTable::State& state = hosts_[host];
   if (!state.usable() || state.placed <= state.host.capacity) {
     return;
   }
-  std::vector<ClaimSlot> victims = state.claims;
-  std::sort(victims.begin(), victims.end(),
-            [this](ClaimSlot a, ClaimSlot b) { return a != b && older(records_[b], records_[a]); });
-  for (const ClaimSlot slot : victims) {
-    const std::int64_t excess = hosts_[host].placed - hosts_[host].host.capacity;
-    if (excess <= 0) {
-      return;
-    }
+  std::vector<ClaimSlot> order = state.claims;
+  std::sort(order.begin(), order.end(),
+            [this](ClaimSlot a, ClaimSlot b) { return a != b && older(records_[a], records_[b]); });
+  std::int64_t room = state.host.capacity;
+  for (const ClaimSlot slot : order) {
     Record& record = records_[slot];
     Entry& entry = entry_on(slot, host);
-    if (entry.decided == 0) {
-      continue;
+    const std::int64_t keep = std::min(entry.decided, room / record.size);
+    room -= keep * record.size;
+    if (keep < entry.decided) {
+      decide(record, entry, keep);
+      mark_due(slot);
+      note_pending(slot);
     }
-    const std::int64_t units = (excess + record.size - 1) / record.size;
-    decide(record, entry, entry.decided - std::min(units, entry.decided));
-    mark_due(slot);
-    note_pending(slot);
   }
 }
 
