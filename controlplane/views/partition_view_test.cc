@@ -20,7 +20,7 @@ TEST(PartitionNote, KK_201_WhatIsStored) {
   const NoteOutcome first = judge_note(eu, std::nullopt);
   EXPECT_TRUE(first.writes);
   ASSERT_TRUE(first.fact);
-  EXPECT_EQ(first.fact->dump(), R"({"source":"a","selector":{"matchLabels":{"r":"eu"}}})");
+  EXPECT_EQ(first.fact->dump(), R"({"selector":{"matchLabels":{"r":"eu"}},"source":"a"})");
   EXPECT_FALSE(judge_note(eu, first.fact).writes) << "nothing is new";
   const NoteOutcome wider = judge_note(all, first.fact);
   EXPECT_TRUE(wider.writes);
