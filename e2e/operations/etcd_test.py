@@ -65,10 +65,14 @@ class Etcd(unittest.TestCase):
         self.assertEqual((event["type"], event["object"]["data"]), ("MODIFIED", {"a": "1"}))
 
     def test_GR_111_the_largest_object(self):
-        body = {"metadata": {"name": "large"}, "data": {"a": "x" * 1_540_000}}
-        self.assertEqual(self.client.request("POST", MAPS, body).status, 201)
-        body = {"metadata": {"name": "larger"}, "data": {"a": "x" * 1_560_000}}
-        refused = self.client.request("POST", MAPS, body)
+        roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+
+        def role(size):
+            rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["x" * size]}
+            return {"metadata": {"name": f"of-{size}"}, "rules": [rule]}
+
+        self.client.must("POST", roles, role(1_550_000))
+        refused = self.client.request("POST", roles, role(1_560_000))
         self.assertEqual(refused.status, 413, refused)
         self.assertIn("limit is 1556480", refused.json["message"])
 
