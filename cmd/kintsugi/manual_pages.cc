@@ -38,7 +38,7 @@ std::string upper(std::string text) {
 std::string head(const std::string& name, const BuildData& data) {
   return ".\\\" Made by `kintsugi manual-pages`.\n.TH " + upper(name) + " 1 \"" +
          std::string(data.build_date.substr(0, 10)) + "\" \"kintsugi " + std::string(data.version) +
-         "\" \"Kintsugi\"\n";
+         "\" \"Kintsugi\"\n.ad l\n";
 }
 
 /// Lines that are indented, or have columns, stay as they are typed; others are filled.

@@ -133,7 +133,7 @@ def make(program, out):
     os.environ["SOURCE_DATE_EPOCH"] = str(int(datetime.datetime.fromisoformat(created.replace("Z", "+00:00")).timestamp()))
     plain = tree_of(program, version).tar(int(os.environ["SOURCE_DATE_EPOCH"]))
     layout = Layout(out)
-    layer = layout.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(plain, 9, mtime=0))
+    layer = layout.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(plain, 6, mtime=0))
     labels = {"org.opencontainers.image." + name: text for name, text in {
         "title": "kintsugi", "description": "One API endpoint in front of many control planes", "version": version, "revision": about["gitCommit"],
         "created": created, "licenses": "Apache-2.0", "vendor": "Kintsugi maintainers", "url": "https://kintsugi.dev"}.items()}
