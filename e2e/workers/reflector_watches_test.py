@@ -38,7 +38,7 @@ class Watches(reflector_faults.Case):
             rule = self.relay.rule(*WATCH, line=lambda _: fault_relay.Rule.CUT, times=1)
             self.client.must("PATCH", f"{reflector_faults.worker.GREETINGS}/{name}", {"spec": {"name": f"n{number}"}},
                              headers={"Content-Type": "application/merge-patch+json"})
-            kit.eventually(lambda: rule.hits, what="the watch was cut")
+            kit.eventually(lambda r=rule: r.hits, what="the watch was cut")
             kit.eventually(lambda n=number: self.message(name) == f"Hello, n{n}!", 60, "the state was seen")
         self.assertEqual((self.relists(), self.lists(since), self.objects()), (relists, [], 1))
         self.assertGreaterEqual(len(self.watches(since)), CUTS)

@@ -111,6 +111,16 @@ void WorkerHost::stop(std::function<void()> done) {
   });
 }
 
+void WorkerHost::set_pressure(bool pressure) {
+  if (std::exchange(pressure_, pressure) != pressure) {
+    loop_.post([this, pressure] {
+      for (const auto& worker : workers_) {
+        worker->set_pressure(pressure);
+      }
+    });
+  }
+}
+
 template <class Answer>
 void WorkerHost::ask(std::function<Answer()> make, std::function<void(Answer)> done) {
   loop_.post([this, make = std::move(make), done = std::move(done)]() mutable {

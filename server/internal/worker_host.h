@@ -37,8 +37,8 @@ class WorkerHost final : public WorkerPart {
   [[nodiscard]] Expected<void> start();
   /// Units run out; `done` once, on the main loop. What hangs never calls it.
   void stop(std::function<void()> done);
-  /// Shown in its metrics (RT-5).
-  void set_pressure(bool pressure) noexcept { pressure_ = pressure; }
+  /// Memory is short or not any more: shown in its metrics, and low work waits (RT-5).
+  void set_pressure(bool pressure);
 
   [[nodiscard]] const std::string& role() const noexcept override { return role_; }
   void ask_health(std::function<void(RoleHealth)> done) override;

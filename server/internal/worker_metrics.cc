@@ -185,6 +185,8 @@ class WorkerMetrics final : public MetricSource {
     };
     gauge("ring_partitions_owned", "partitions of all units", report_.partitions);
     gauge("ring_generation", "highest generation of the ring of a unit", report_.generation);
+    out.histogram("ring_handover_seconds", "until a partition that was to come was ours", {"role"});
+    out.sample({report_.role}, histogram(report_.handovers));
     gauge("worker_units", "endpoints that are worked on", report_.units);
     gauge("worker_endpoints_refused", "endpoints that no credential is sent to", report_.refused);
     gauge("journal_bytes", "of journals, in use", report_.journal_bytes);

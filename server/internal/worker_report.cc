@@ -87,6 +87,7 @@ void WorkerReport::add(const workers::Worker& worker, TimePoint now) {
     if (const workers::RingDriver* ring = unit->ring(); ring != nullptr) {
       partitions += ring->node().member().held();
       generation = std::max(generation, ring->node().member().generation());
+      add_to(handovers, ring->node().member().handovers());
       coordinates = coordinates || ring->node().coordinator_lease().holder();
     }
   }

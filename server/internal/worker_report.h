@@ -48,6 +48,7 @@ struct WorkerReport {
   std::map<std::string, ClientReport> clients;          ///< by host and port
   std::map<std::string, ReflectorReport> reflectors;    ///< by resource
   std::uint64_t partitions = 0, generation = 0;
+  workers::DurationHistogram handovers;       ///< of partitions that came from other workers
   bool coordinates = false;                   ///< the ring of at least one unit
   std::vector<workers::RoleFamily> families;  ///< of the role's own
   workers::RoleSeries series;

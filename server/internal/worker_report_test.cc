@@ -52,6 +52,7 @@ WorkerReport example() {
   reflector.relists[0] = 2;
   report.partitions = 3072;
   report.generation = 5;
+  report.handovers.add(milliseconds(40));
   report.coordinates = true;
   report.journal_bytes = 4096;
   report.journal_commits = 11;
@@ -105,6 +106,8 @@ TEST(WorkerReport, RT_T104_EveryFamilyHasItsLabels) {
            "leader_election_master_status{name=\"ring-example-coordinator\"} 1",
            "ring_partitions_owned{role=\"example\"} 3072",
            "ring_generation{role=\"example\"} 5",
+           "ring_handover_seconds_count{role=\"example\"} 1",
+           "ring_handover_seconds_sum{role=\"example\"} 0.04",
            "journal_bytes{role=\"example\"} 4096",
            "journal_commits_total{role=\"example\"} 11",
            "journal_rebuilds_total{role=\"example\"} 1",

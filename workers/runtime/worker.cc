@@ -200,6 +200,7 @@ Expected<std::unique_ptr<Worker::Place>> Worker::make(const UnitEndpoint& endpoi
     params.journal_max_bytes = params_.journal_max_bytes;
   }
   place->unit = std::make_unique<Unit>(loop_, *place->upstream, std::move(params));
+  place->unit->set_pressure(pressure_);
   place->work = role_.start(*place->unit);
   if (auto started = place->unit->start(); !started) {
     return fail(std::move(started.error()));
@@ -246,6 +247,13 @@ void Worker::stop(std::function<void()> done) {
   }
   for (const std::string& name : names) {
     run_out(name);
+  }
+}
+
+void Worker::set_pressure(bool pressure) {
+  pressure_ = pressure;
+  for (const auto& [name, place] : places_) {
+    place->unit->set_pressure(pressure);
   }
 }
 

@@ -71,6 +71,9 @@ class Worker {
   /// All units run out; `done` once, in a later turn.
   void stop(std::function<void()> done);
 
+  /// Memory is short: units leave low work alone until it is not (RT-5).
+  void set_pressure(bool pressure);
+
   /// "": each unit works. Else the first that does not, and why.
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] const std::string& role() const noexcept { return role_.name; }
@@ -104,6 +107,7 @@ class Worker {
   /// Whose unit could not begin, and why; by name.
   std::map<std::string, std::pair<UnitEndpoint, std::string>> failed_;
   net::Timer again_;
+  bool pressure_ = false;
   std::function<void()> done_;
   Alive alive_;
 };

@@ -155,6 +155,9 @@ OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
     }
   };
   calls.changed = [this](const ObjectRefKey& of) { site_.look_at(of); };
+  calls.reach = [this](const ObjectRefKey& of) {
+    site_.look_at(of.kind, of.key.view(), Priority::kRetry);
+  };
   calls.repaired = [this, key](const ObjectRefKey* of, const InfraComponent& at,
                                const DriftRepair& repair) {
     site_.tell(of == nullptr ? ref_of(key) : *of, tale_of(repair, at.kind, at.where.host));
@@ -278,13 +281,7 @@ void InfraControl::tell_of_connections(OwnedInfra& infra) {
   if (changed.empty() && !everyone) {
     return;
   }
-  infra.work->each_object([&](const ObjectRefKey& object) {
-    if (everyone || std::any_of(changed.begin(), changed.end(), [&](const InfraComponent* one) {
-          return infra.work->progress(object, *one).wanted > 0;
-        })) {
-      site_.look_at(object.kind, object.key.view(), Priority::kRetry);
-    }
-  });
+  infra.work->reach_those_at(changed, everyone);
 }
 
 net::Task<Outcome> InfraControl::take_away(Key key) {

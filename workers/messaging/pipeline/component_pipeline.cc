@@ -38,6 +38,8 @@ ObjectProgress ComponentPipeline::progress(ObjectId object) const {
   return core_->progress(object);
 }
 
+bool ComponentPipeline::wants(ObjectId object) const noexcept { return core_->wants(object); }
+
 void ComponentPipeline::complete(TimePoint now) {
   core_->complete(now);
   core_->tell();

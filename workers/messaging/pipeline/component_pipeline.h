@@ -109,6 +109,8 @@ class ComponentPipeline {
   /// The object is gone and has nothing left here: its number may be used again.
   void forget(ObjectId object);
   [[nodiscard]] ObjectProgress progress(ObjectId object) const;
+  /// Whether the object wants anything here. Cost: its entities, no texts.
+  [[nodiscard]] bool wants(ObjectId object) const noexcept;
   /// All objects that there are have said what they want. Until then nothing is taken for an
   /// orphan: what a component holds may be wanted by one that was not read yet.
   void complete(TimePoint now);

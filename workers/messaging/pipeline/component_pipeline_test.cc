@@ -51,6 +51,21 @@ TEST(ComponentPipeline, MS_045_NothingIsSentForWhatIsApplied) {
   EXPECT_TRUE(router.told.empty());
 }
 
+TEST(ComponentPipeline, MS_055_KnowsWhichObjectsWantSomethingHere) {
+  PipelineBench broker(kBroker, {});
+  broker.want(1, broker_queue(1));
+  EXPECT_TRUE(broker.pipeline.wants(1));
+  EXPECT_FALSE(broker.pipeline.wants(0));
+  EXPECT_FALSE(broker.pipeline.wants(77));
+  broker.ready();
+  broker.settle();
+  EXPECT_TRUE(broker.pipeline.wants(1));
+  broker.want(1, {});
+  EXPECT_FALSE(broker.pipeline.wants(1)) << "what is to be deleted is not wanted";
+  broker.settle();
+  EXPECT_FALSE(broker.pipeline.wants(1));
+}
+
 TEST(ComponentPipeline, RouterRequestsOfAnObjectAreNotHeldBack) {
   PipelineBench router(kRouter, {});
   router.ready();

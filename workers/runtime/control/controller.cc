@@ -47,6 +47,11 @@ void Controller::add_periodic(const QueueKey& key, Duration interval) {
   wake();
 }
 
+void Controller::set_pressure(bool pressure) {
+  queue_.hold_initial(pressure);
+  wake();
+}
+
 void Controller::drain(std::function<void()> idle) {
   queue_.shut_down();
   timer_.cancel();

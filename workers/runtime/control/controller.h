@@ -64,6 +64,8 @@ class Controller {
   void add(const QueueKey& key, Priority priority);
   void add_after(const QueueKey& key, Duration delay);
   void add_periodic(const QueueKey& key, Duration interval);
+  /// Memory is short: keys of the first list and periodic work wait until it is not (RT-5).
+  void set_pressure(bool pressure);
   /// Takes no more keys and drops those that wait (RT-47). Running reconciles go on; `idle` is
   /// called once when none is left, in a later turn.
   void drain(std::function<void()> idle);

@@ -35,6 +35,22 @@ class ControllerTest : public ::testing::Test {
   std::unique_ptr<Controller> controller;
 };
 
+TEST_F(ControllerTest, RT5_UnderPressureInitialKeysWaitAndComeWhenItEnds) {
+  Controller& tested = make(params(), [&](Key of) -> net::Task<Outcome> {
+    ++runs[of.name];
+    co_return Outcome::done();
+  });
+  tested.set_pressure(true);
+  tested.add(key("first"), Priority::kInitial);
+  tested.add(key("live"), Priority::kLive);
+  ASSERT_TRUE(run_until(loop, [&] { return runs["live"] == 1; }));
+  tested.add(key("live"), Priority::kLive);
+  ASSERT_TRUE(run_until(loop, [&] { return runs["live"] == 2; }));
+  EXPECT_EQ(runs["first"], 0);
+  tested.set_pressure(false);
+  ASSERT_TRUE(run_until(loop, [&] { return runs["first"] == 1; }));
+}
+
 TEST_F(ControllerTest, RT_T040_AKeyThatChangesWhileItRunsRunsOnceMoreAndNeverTwiceAtATime) {
   int running = 0, most = 0;
   std::vector<std::function<void(int)>> waiting;

@@ -180,8 +180,10 @@ std::optional<KeyedQueue::Item> KeyedQueue::pop(TimePoint now) {
   }
   const bool lowest_first = (pops_ + 1) % kLowestEvery == 0;
   Id id = EntryTable::kNone;
+  const std::uint8_t lowest = held_ ? 1 : 0;
   for (std::uint8_t i = 0; id == EntryTable::kNone; ++i) {
-    id = take_ready(lowest_first ? i : static_cast<std::uint8_t>(kLevels - 1 - i));
+    id = take_ready(lowest_first ? static_cast<std::uint8_t>(lowest + i)
+                                 : static_cast<std::uint8_t>(kLevels - 1 - i));
   }
   ++pops_;
   QueueEntry& entry = table_[id];
@@ -318,7 +320,7 @@ bool KeyedQueue::advance(TimePoint now) {
 }
 
 bool KeyedQueue::ready() const noexcept {
-  return counts_.depth[0] + counts_.depth[1] + counts_.depth[2] > 0;
+  return (held_ ? 0 : counts_.depth[0]) + counts_.depth[1] + counts_.depth[2] > 0;
 }
 
 std::optional<TimePoint> KeyedQueue::next_timer() const noexcept {

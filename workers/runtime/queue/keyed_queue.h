@@ -93,9 +93,11 @@ class KeyedQueue {
   /// When advance() or pop() should be called again, at the latest; nullopt: when something was
   /// added. May be earlier than the first timer by up to the width of its wheel's slot.
   [[nodiscard]] std::optional<TimePoint> next_timer() const noexcept;
-  /// Makes ready what is due. @returns whether a key is ready.
+  /// Keys of kInitial stay where they are until false: memory is short (RT-5).
+  void hold_initial(bool hold) noexcept { held_ = hold; }
+  /// Makes ready what is due. @returns whether a key may be taken.
   bool advance(TimePoint now);
-  [[nodiscard]] bool ready() const noexcept;
+  [[nodiscard]] bool ready() const noexcept;  ///< pop() would give one
 
   /// Drops all keys and takes no more (RT-47). What is worked on ends by done().
   void shut_down() noexcept;
@@ -153,7 +155,7 @@ class KeyedQueue {
   std::vector<Run> runs_;
   std::vector<std::uint32_t> free_runs_;
   std::uint64_t pops_ = 0;
-  bool shut_down_ = false;
+  bool shut_down_ = false, held_ = false;
   Counts counts_;
 };
 

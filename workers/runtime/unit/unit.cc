@@ -81,8 +81,16 @@ Controller& Unit::control(Controller::Params params, RingKey ring_key,
       loop_, std::move(params), std::move(reconcile), [this, one](const QueueKey& key) {
         return ring_ != nullptr && ring_->may_start(one->partition(key));
       });
+  one->controller->set_pressure(pressure_);
   controllers_.push_back(std::move(controlled));
   return *one->controller;
+}
+
+void Unit::set_pressure(bool pressure) {
+  pressure_ = pressure;
+  for (const auto& one : controllers_) {
+    one->controller->set_pressure(pressure);
+  }
 }
 
 void Unit::add_source(Source source) { sources_.push_back(std::move(source)); }

@@ -133,6 +133,9 @@ class Unit {
   /// At once, what runs is cut: before the role's work dies.
   void end() noexcept;
 
+  /// Memory is short: controllers leave low work alone (RT-5).
+  void set_pressure(bool pressure);
+
   /// "": it works. Else why it does not, for /readyz.
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] const RingDriver* ring() const noexcept { return ring_.get(); }
@@ -193,7 +196,7 @@ class Unit {
   net::Job begin_;
   net::Timer drain_timer_, weigh_timer_, patience_;
   std::size_t busy_ = 0;  // controllers that have not run out
-  bool stopping_ = false;
+  bool stopping_ = false, pressure_ = false;
   std::function<void()> done_;
   std::function<void(const Goes&)> partitions_go_;
   Alive alive_;

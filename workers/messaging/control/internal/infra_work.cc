@@ -7,6 +7,8 @@ namespace kintsugi::workers {
 
 namespace {
 
+constexpr ObjectId kReachedAtOnce = 1024;
+
 /// Nothing is amiss, and another change will come.
 bool is_under_way(const ObjectProgress& progress) {
   return progress.error.empty() && progress.link_error.empty() &&
@@ -36,6 +38,7 @@ void InfraWork::set_components(std::span<const ComponentEndpoint> routers,
              other.port == one.where.port;
     });
   };
+  std::erase_if(reaching_.at, [&](const InfraComponent* one) { return !wanted(*one); });
   const bool fewer = std::erase_if(components_, [&](const auto& one) { return !wanted(*one); }) > 0;
   const std::size_t before = components_.size();
   for (const ComponentEndpoint& where : routers) {
@@ -212,6 +215,39 @@ void InfraWork::each_object(const std::function<void(const ObjectRefKey&)>& visi
   for (const auto& [text, number] : numbers_) {
     visit(object(number));
   }
+}
+
+void InfraWork::reach_those_at(std::span<const InfraComponent* const> components, bool everyone) {
+  for (const InfraComponent* const one : components) {
+    if (std::find(reaching_.at.begin(), reaching_.at.end(), one) == reaching_.at.end()) {
+      reaching_.at.push_back(one);
+    }
+  }
+  reaching_.everyone = reaching_.everyone || everyone;
+  reaching_.next = 0;
+  if (!std::exchange(reaching_.runs, true)) {
+    reach_some();
+  }
+}
+
+void InfraWork::reach_some() {
+  const auto end = static_cast<ObjectId>(refs_.size());
+  const ObjectId until = std::min(end, reaching_.next + kReachedAtOnce);
+  for (; reaching_.next < until; ++reaching_.next) {
+    const ObjectId object = reaching_.next;
+    const bool there = reaching_.everyone || std::any_of(reaching_.at.begin(), reaching_.at.end(),
+                                                         [object](const InfraComponent* one) {
+                                                           return one->pipeline->wants(object);
+                                                         });
+    if (there && !refs_[object].key.name.empty()) {
+      callbacks_.reach(refs_[object]);
+    }
+  }
+  if (reaching_.next < end) {
+    loop_.post(alive_.guard([this] { reach_some(); }));
+    return;
+  }
+  reaching_ = {};
 }
 
 }  // namespace kintsugi::workers

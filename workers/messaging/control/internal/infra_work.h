@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/alive.h"
 #include "base/strings.h"
 #include "net/loop.h"
 #include "workers/messaging/amqp/component_driver.h"
@@ -35,6 +37,7 @@ class InfraWork {
   struct Callbacks {
     std::function<std::vector<DesiredEntity>(const ObjectRefKey&, const InfraComponent&)> render;
     std::function<void(const ObjectRefKey&)> changed;  ///< its progress is another one
+    std::function<void(const ObjectRefKey&)> reach;    ///< of reach_those_at()
     std::function<bool()> busy;  ///< whether to be silent of what only comes on
     /// Null for what belongs to no object, an orphan.
     std::function<void(const ObjectRefKey*, const InfraComponent&, const DriftRepair&)> repaired;
@@ -98,9 +101,13 @@ class InfraWork {
   void forget(const ObjectRefKey& object);
   [[nodiscard]] std::size_t objects() const noexcept { return numbers_.size(); }
   void each_object(const std::function<void(const ObjectRefKey&)>& visit) const;
+  /// `Callbacks::reach` for each object that has something at one of these components, or with
+  /// `everyone` for all: so many a turn, begun anew by each call.
+  void reach_those_at(std::span<const InfraComponent* const> components, bool everyone);
 
  private:
   void add(ComponentKind kind, const ComponentEndpoint& where);
+  void reach_some();
 
   net::Loop& loop_;
   Params params_;
@@ -111,6 +118,12 @@ class InfraWork {
   std::vector<bool> seen_;
   bool complete_ = false;
   std::vector<ObjectId> free_;
+  struct Reaching {
+    std::vector<const InfraComponent*> at;
+    bool everyone = false, runs = false;
+    ObjectId next = 0;
+  } reaching_;
+  Alive alive_;
 };
 
 }  // namespace kintsugi::workers

@@ -31,6 +31,7 @@ class PipelineCore {
   void forget(ObjectId object);
   void complete(TimePoint now);
   [[nodiscard]] ObjectProgress progress(ObjectId object) const;
+  [[nodiscard]] bool wants(ObjectId object) const noexcept;
 
   void on_ready(std::string_view product, std::string_view version, TimePoint now);
   void on_lost(std::string_view why, TimePoint now);

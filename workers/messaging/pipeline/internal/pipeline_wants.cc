@@ -226,6 +226,17 @@ ObjectProgress PipelineCore::progress(ObjectId object) const {
   return out;
 }
 
+bool PipelineCore::wants(ObjectId object) const noexcept {
+  const ObjectRecord* record = table.find_object(object);
+  for (std::uint32_t at = record == nullptr ? kNoIndex : record->holds; at != kNoIndex;
+       at = table.hold(at).next_of_object) {
+    if (table.hold(at).wanted) {
+      return true;
+    }
+  }
+  return false;
+}
+
 LinkStatus PipelineCore::connector(std::string_view name) const {
   const std::uint32_t index = table.find(EntityKind::kConnector, name);
   if (index == kNoIndex || !connected) {

@@ -1,6 +1,7 @@
 #include "workers/runtime/ring/internal/ring_member_fsm.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kintsugi::workers {
 
@@ -34,6 +35,12 @@ void RingMemberFsm::apply(TimePoint now, Events& out) {
     const bool mine = me_ != kNoMember && slot.owner == me_;
     const bool wanted = mine && !leaving_ && (slot.next == kNoMember || slot.next == me_);
     taken_ = taken_ || (mine && !wanted);
+    TimePoint& named = named_[p];
+    if (me_ == kNoMember || (!mine && slot.next != me_)) {
+      named = {};
+    } else if (!mine && slot.owner != kNoMember && named == TimePoint()) {
+      named = now;
+    }
     if (held.state != Hold::kNone && !mine && slot.owner != kNoMember) {
       stop(p, out);  // somebody else's already
     } else if (held.state == Hold::kActive && !wanted) {
@@ -48,6 +55,9 @@ void RingMemberFsm::apply(TimePoint now, Events& out) {
       held.state = Hold::kActive;
       held.epoch = slot.epoch;
       ++held_;
+      if (named != TimePoint()) {
+        handovers_.add(now - std::exchange(named, {}));
+      }
       out.push_back({RingEvent::Kind::kStart, static_cast<PartitionId>(p), held.epoch});
     }
   }

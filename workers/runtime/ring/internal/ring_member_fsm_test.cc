@@ -65,6 +65,32 @@ TEST(RingMemberFsm, RT65_DrainsThenAcknowledges) {
   EXPECT_TRUE(m.take().empty());
 }
 
+TEST(RingMemberFsm, RT65_HandoversAreTimedByWhoGetsThePartition) {
+  Member m;
+  m.hold();
+  m.read(table(1));
+  EXPECT_EQ(m.fsm.handovers().count, 0U) << "what was ours from the start is no handover";
+  RingTable coming = table(2);
+  coming.slots[7].next = coming.slots[8].next = 0;
+  m.read(coming);
+  m.now += milliseconds(30);
+  coming.generation = 3;
+  coming.slots[8].next = kNoMember;  // called off
+  m.read(coming);
+  m.now += milliseconds(10);
+  RingTable ours = table(4);
+  ours.slots[7] = ours.slots[8] = {0, kNoMember, 2};
+  m.read(ours);
+  EXPECT_EQ(m.fsm.handovers().count, 1U);
+  EXPECT_EQ(m.fsm.handovers().sum, milliseconds(40));
+  RingTable back = table(5, 3);
+  back.slots[7] = {0, 1, 3};
+  m.read(back);
+  m.fsm.on_drained(7, m.now, m.all);
+  m.read(table(6, 4));
+  EXPECT_EQ(m.fsm.handovers().count, 1U) << "the other one counts what it gets";
+}
+
 TEST(RingMemberFsm, RT65_DrainIsCutAfterTenSeconds) {
   Member m;
   m.hold();
