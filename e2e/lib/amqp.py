@@ -200,9 +200,11 @@ class Router(_Node):
 
     script = "router.mjs"
 
-    def __init__(self, name="R1", hazards=True, scale=0.01, tls=None, version="1.19.0"):
-        self.port, self.tenants_port = kit.free_port(), kit.free_port()
-        super().__init__(f"--id={name}", f"--hazards={'all' if hazards else 'none'}", f"--scale={scale}", f"--port={self.port}",
+    def __init__(self, name="R1", hazards=True, scale=0.01, tls=None, version="1.19.0", place=None):
+        """@param place  (address, port) of its management, else a free port of 127.0.0.1"""
+        self.host, self.port = place or ("127.0.0.1", kit.free_port())
+        self.tenants_port = kit.free_port()
+        super().__init__(f"--id={name}", f"--hazards={'all' if hazards else 'none'}", f"--scale={scale}", f"--port={self.port}", f"--host={self.host}",
                          f"--tenants-port={self.tenants_port}", f"--version={version}", *([f"--tls={tls}"] if tls else []))
         self.name = name
 

@@ -89,11 +89,11 @@ class Case(unittest.TestCase):
         return {one["pattern"]: one for one in router.rows("address").values()}
 
 
-def begin():
-    """An installation of one shard, and a worker."""
+def begin(**settings):
+    """An installation of one shard, and a worker with these settings of its role."""
     Case.installation = kit.Installation(shards=1).start_for()
     Case.stage = messaging_stage.Stage(Case.installation, ("root",))
-    Case.worker = worker.Worker(Case.stage, role="messaging").__enter__()
+    Case.worker = worker.Worker(Case.stage, role="messaging", more={"messaging": settings} if settings else None).__enter__()
     unittest.addModuleCleanup(Case.worker.__exit__)
     Case.worker.until_ready()
 
@@ -101,9 +101,10 @@ def begin():
 class Forwarder:
     """A way to a port on which a broker can be away, or be away for some: in its stead it has a port that stays the same."""
 
-    def __init__(self, to, name="b0"):
+    def __init__(self, to, name="b0", place=None):
+        """@param place  (address, port), else a free port of 127.0.0.1"""
         self.to, self.name, self.away, self.refused, self.pairs = to, name, False, set(), []
-        self.server = socket.create_server(("127.0.0.1", kit.free_port()))
+        self.server = socket.create_server(place or ("127.0.0.1", kit.free_port()))
         self.port = self.server.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -51,6 +51,12 @@ class Work final : public RoleWork {
       cache.add_handler(
           [this, kind](const CacheChange& change) { plans_.plan_changed(ref(kind, change.key)); });
     }
+    for (const MessagingKind kind :
+         {MessagingKind::kAddressPlan, MessagingKind::kMessagingAddressPlan}) {
+      add(kind, address_plans(kind), [this, kind](Key key) {
+        return plans_.reconcile_address_plan({kind, std::move(key)});
+      });
+    }
     add(MessagingKind::kNamespace, *site_.directory().namespaces,
         [this](Key key) { return namespaces_.reconcile(std::move(key)); });
     follow_plans();
@@ -108,6 +114,8 @@ class Work final : public RoleWork {
         return endpoints_.forget(object);
       case MessagingKind::kAddressSpacePlan:
       case MessagingKind::kMessagingPlan:
+      case MessagingKind::kAddressPlan:
+      case MessagingKind::kMessagingAddressPlan:
       case MessagingKind::kNamespace:
         return;  // nothing is kept of them
       default:
@@ -129,19 +137,26 @@ class Work final : public RoleWork {
     directory.messaging_plans->add_handler(spaces);
     directory.infras->add_handler(spaces);
     directory.namespaces->add_handler(spaces);
-    const auto addresses = [this](const CacheChange& change) {
-      if (!change.initial) {
+    for (const MessagingKind kind :
+         {MessagingKind::kAddressPlan, MessagingKind::kMessagingAddressPlan}) {
+      address_plans(kind).add_handler([this, kind](const CacheChange& change) {
+        if (!plans_.address_plan_changed(ref(kind, change.key)) || change.initial) {
+          return;
+        }
         // By name, and those without one: it may be the default.
         for (const std::string_view plan : {change.key.name, std::string_view()}) {
           site_.directory().each_address_with_plan(plan,
-                                                   [this](MessagingKind kind, const QueueKey& key) {
-                                                     site_.look_at(kind, key, Priority::kRetry);
+                                                   [this](MessagingKind of, const QueueKey& key) {
+                                                     site_.look_at(of, key, Priority::kRetry);
                                                    });
         }
-      }
-    };
-    directory.address_plans->add_handler(addresses);
-    directory.messaging_address_plans->add_handler(addresses);
+      });
+    }
+  }
+
+  [[nodiscard]] ObjectCache<CachedAddressPlan>& address_plans(MessagingKind kind) const {
+    return kind == MessagingKind::kAddressPlan ? *site_.directory().address_plans
+                                               : *site_.directory().messaging_address_plans;
   }
 
   /// A tenant concerns its namespace, its endpoints and connectors; these concern it, too.

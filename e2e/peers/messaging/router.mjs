@@ -1,9 +1,9 @@
 // A stand-in for qpid-dispatch 1.19.0 on npm rhea: management and data plane of one router, for tests.
 //
 //   node router.mjs [--id R1] [--port 0] [--tenants-port 0] [--hazards all|none] [--scale 0.01] [--distribution unavailable] [--tls FOLDER]
-//     [--version 1.19.0]
+//     [--version 1.19.0] [--host 127.0.0.1]
 //
-// Two listeners on 127.0.0.1: `port` for whoever manages it, `tenants_port` (multiTenant) for clients, who are told apart by the hostname
+// Two listeners: `port` on `host` for whoever manages it, `tenants_port` (multiTenant) on 127.0.0.1 for clients, who are told apart by the hostname
 // of their open. --version is what it says of itself. With --tls (tls.crt, tls.key, ca.crt) the first one is TLS, and clients need a certificate (SASL EXTERNAL).
 // --scale: share of the time that a real router needs for queries and reads (MH-1, MH-2). When ready, one line of JSON on stdout; then an
 // answer {"seq", "ok", …} for each command, a line of JSON on stdin: {"seq", "command", …}. The end of stdin ends it.
@@ -18,7 +18,7 @@ import { KINDS, P, Tables, TYPES, is_agents } from './tables.mjs';
 const { values: flags } = parseArgs({ options: {
   id: { type: 'string', default: 'R1' }, port: { type: 'string', default: '0' }, 'tenants-port': { type: 'string', default: '0' },
   hazards: { type: 'string', default: 'all' }, scale: { type: 'string', default: '0.01' },
-  distribution: { type: 'string', default: 'unavailable' }, tls: { type: 'string' }, version: { type: 'string', default: '1.19.0' } } });
+  distribution: { type: 'string', default: 'unavailable' }, tls: { type: 'string' }, version: { type: 'string', default: '1.19.0' }, host: { type: 'string', default: '127.0.0.1' } } });
 const hazards = flags.hazards === 'all', scale = Number(flags.scale);
 const MOST_LOGGED = 10_000;
 
@@ -165,7 +165,7 @@ readline.createInterface({ input: process.stdin }).on('line', (line) => {
 
 const file = (name) => fs.readFileSync(path.join(flags.tls, name));
 const files = flags.tls && { cert: file('tls.crt'), key: file('tls.key'), ca: file('ca.crt') };
-plane.main = plane.listen({ host: '127.0.0.1', port: Number(flags.port), tls: files, peers: Boolean(files) });
+plane.main = plane.listen({ host: flags.host, port: Number(flags.port), tls: files, peers: Boolean(files) });
 plane.tenants = plane.listen({ host: '127.0.0.1', port: Number(flags['tenants-port']), multiTenant: true });
 for (const server of [plane.main, plane.tenants]) server.on('error', () => process.exit(1));
 plane.main.on('listening', () => {

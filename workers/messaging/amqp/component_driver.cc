@@ -39,11 +39,12 @@ void ComponentDriver::stop() {
 
 void ComponentDriver::on_answer(std::uint64_t id, const ManagementReply* reply) {
   const auto found =
-      std::find_if(tags_.begin(), tags_.end(), [id](const auto& each) { return each.first == id; });
+      std::find_if(tags_.begin(), tags_.end(), [id](const Tag& each) { return each.id == id; });
   if (found == tags_.end()) {
     return;
   }
-  const std::uint64_t tag = found->second;
+  const std::uint64_t tag = found->tag;
+  durations_.add(loop_.now() - found->sent);
   *found = tags_.back();
   tags_.pop_back();
   pipeline_.on_answer(tag, reply, loop_.now());
@@ -68,7 +69,7 @@ void ComponentDriver::flush() noexcept {
     if (!send) {
       break;
     }
-    tags_.emplace_back(link_.submit(send->request, send->deadline), send->tag);
+    tags_.push_back({link_.submit(send->request, send->deadline), send->tag, loop_.now()});
   }
   link_.flush_now();
   arm();

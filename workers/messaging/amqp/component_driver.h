@@ -10,6 +10,7 @@
 #include "net/loop.h"
 #include "workers/messaging/amqp/component_link.h"
 #include "workers/messaging/pipeline/component_pipeline.h"
+#include "workers/runtime/queue/duration_histogram.h"
 
 namespace kintsugi::workers {
 
@@ -26,6 +27,8 @@ class ComponentDriver final : private net::Loop::Flushable {
   ComponentDriver(const ComponentDriver&) = delete;
   ComponentDriver& operator=(const ComponentDriver&) = delete;
 
+  /// From when a request leaves until its answer, or its deadline.
+  [[nodiscard]] const DurationHistogram& durations() const noexcept { return durations_; }
   [[nodiscard]] const ComponentLink& link() const noexcept { return link_; }
   /// There may be something to send: after want(), forget(), complete(), resync() of the pipeline.
   /// It happens in this turn's flush pass. Cheap when it is told already.
@@ -44,7 +47,13 @@ class ComponentDriver final : private net::Loop::Flushable {
   net::Loop& loop_;
   ComponentPipeline& pipeline_;
   const std::function<bool()> may_act_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> tags_;  // by the session's numbers; a window
+  struct Tag {
+    std::uint64_t id = 0;  ///< the session's number
+    std::uint64_t tag = 0;
+    TimePoint sent{};
+  };
+  std::vector<Tag> tags_;  // a window
+  DurationHistogram durations_;
   std::optional<TimePoint> armed_;
   net::Timer timer_;
   bool stopped_ = false;

@@ -1,5 +1,8 @@
 #include "workers/messaging/control/counts.h"
 
+#include <array>
+#include <chrono>
+
 #include "workers/messaging/control/internal/teller.h"
 
 namespace kintsugi::workers {
@@ -13,8 +16,25 @@ enum Family : std::size_t {
   kPending,
   kRequests,
   kRepairs,
-  kWrites
+  kWrites,
+  kSecondsBucket,
+  kSecondsSum,
+  kSecondsCount
 };
+
+/// As a histogram's series are: each bucket has those of the smaller ones.
+void count_durations(const DurationHistogram& durations, RoleSeries& out) {
+  static const std::array<std::string, DurationHistogram::kBounds + 1> kBounds{
+      "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01",
+      "0.1",   "1",     "10",    "100",   "1000",   "+Inf"};
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < kBounds.size(); ++i) {
+    below += durations.counts[i];
+    out[{kSecondsBucket, {kBounds[i]}}] += static_cast<double>(below);
+  }
+  out[{kSecondsSum, {}}] += std::chrono::duration<double>(durations.sum).count();
+  out[{kSecondsCount, {}}] += static_cast<double>(durations.count);
+}
 
 std::string_view kind_text(ComponentKind kind) {
   return kind == ComponentKind::kRouter ? "router" : "broker";
@@ -33,6 +53,7 @@ void count_component(const InfraComponent& one, RoleSeries& out) {
     out[{kRepairs, {one.where.host, std::string(entity_type_text(type))}}] +=
         static_cast<double>(count);
   }
+  count_durations(one.driver->durations(), out);
   if (one.kind == ComponentKind::kBroker) {
     out[{kWrites, {}}] += static_cast<double>(counts.settings_writes);
   }
@@ -58,6 +79,12 @@ std::vector<RoleFamily> messaging_families() {
        true,
        {"component", "type"}},
       {"messaging_settings_writes_total", "writes of address settings", true, {}},
+      {"messaging_mgmt_seconds_bucket",
+       "histogram of management requests: until the answer or the deadline",
+       true,
+       {"le"}},
+      {"messaging_mgmt_seconds_sum", "of these, all together", true, {}},
+      {"messaging_mgmt_seconds_count", "of these, how many", true, {}},
   };
 }
 

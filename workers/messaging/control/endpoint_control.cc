@@ -5,6 +5,7 @@
 #include "workers/messaging/control/internal/address_facts.h"
 #include "workers/messaging/control/internal/end_place.h"
 #include "workers/messaging/control/internal/end_reports.h"
+#include "workers/messaging/model/operator_plan.h"
 
 namespace kintsugi::workers {
 
@@ -50,6 +51,23 @@ std::size_t http_listeners(const MessagingEndpoint& endpoint) {
   return static_cast<std::size_t>(std::count_if(
       endpoint.protocols.begin(), endpoint.protocols.end(),
       [](Protocol one) { return one == Protocol::kAmqpWs || one == Protocol::kAmqpWss; }));
+}
+
+bool has_services(const OwnedInfra& infra) { return operator_makes_routers(infra.object); }
+
+/// None where the infra names its routers, and while somebody else has its host.
+std::vector<krm::Json> resources_of(const Site& site, const CachedEndpoint& cached,
+                                    const EndPlace& at) {
+  const MessagingEndpoint& endpoint = cached.parsed.object;
+  if (!at.ready() || !cached.parsed.valid || !has_services(*at.infra)) {
+    return {};
+  }
+  const std::string host = host_of(at, endpoint);
+  if (!has_host(site, *at.infra, at.tenant->key, host)) {
+    return {};
+  }
+  return endpoint_resources({&endpoint, &at.infra->object, at.space->space_id, host,
+                             record_of_object(cached.status_json()).ports});
 }
 
 /// All routers have let go of it, but for listeners that cannot be deleted.
@@ -119,6 +137,11 @@ net::Task<Outcome> EndpointControl::make(ObjectRefKey key) {
       co_return said;
     }
   }
+  net::Task<Outcome> serving = serve(key, infra);
+  const Outcome served = co_await serving;
+  if (served.kind != Outcome::Kind::kDone) {
+    co_return served;
+  }
   std::optional<Applied> applied = apply(key);
   if (!applied) {
     co_return Outcome::requeue_after(kNotSynced);
@@ -170,12 +193,46 @@ std::optional<krm::Json> EndpointControl::place(const ObjectRefKey& key) {
   PartRecord record = record_of_object(status);
   std::optional<Condition> fault;
   ProtocolPorts ports = allocate_ports(infra.ports, cached->id(), endpoint, record.ports, &fault);
-  if (ports == record.ports) {
+  const std::vector<std::string> before = recorded_resources(status);
+  std::vector<std::string> all = before;
+  const std::vector<std::string> now = resource_texts(resources_of(site_, *cached, at));
+  for (const std::string& one : left_over(now, before)) {
+    all.push_back(one);
+  }
+  if (ports == record.ports && all == before) {
     return std::nullopt;
   }
   record.ports = std::move(ports);
   write_record(status, record);
+  record_resources(status, all);
   return status;
+}
+
+net::Task<Outcome> EndpointControl::serve(ObjectRefKey key, Key infra) {
+  std::vector<krm::Json> wanted;
+  std::vector<std::string> left;
+  {
+    const CachedEndpoint* const cached = find_endpoint(site_, key);
+    if (cached == nullptr) {
+      co_return Outcome::done();
+    }
+    wanted = resources_of(site_, *cached, end_place(site_, key));
+    left = left_over(recorded_resources(cached->status_json()), resource_texts(wanted));
+  }
+  if (!left.empty()) {
+    net::Task<Outcome> removing = services_.remove(key, infra, std::move(left));
+    const Outcome removed = co_await removing;
+    if (removed.kind != Outcome::Kind::kDone) {
+      co_return removed;
+    }
+  }
+  if (wanted.empty()) {
+    services_.forget(key);
+    co_return Outcome::done();
+  }
+  net::Task<Outcome> writing = services_.write(key, std::move(infra), std::move(wanted));
+  const Outcome outcome = co_await writing;
+  co_return outcome;
 }
 
 std::optional<EndpointControl::Applied> EndpointControl::apply(const ObjectRefKey& key) {
@@ -199,6 +256,8 @@ std::optional<EndpointControl::Applied> EndpointControl::apply(const ObjectRefKe
   EndpointReport report = report_of(*cached, at, host);
   report.state = state;
   report.min_ready = least_ready(infra);
+  report.has_service = has_services(infra);
+  report.service = services_.find(key);
   (void)allocate_ports(infra.ports, cached->id(), endpoint, record.ports, &report.refused);
   if (!has_host(site_, infra, at.tenant->key, host)) {
     report.refused = host_refused(infra, host);
@@ -229,8 +288,10 @@ std::optional<EndpointControl::Applied> EndpointControl::apply(const ObjectRefKe
   }
   release_ports(infra.ports, cached->id(), endpoint.name, record.ports, settled);
   write_record(out.status, record);
+  record_resources(out.status, resource_texts(resources_of(site_, *cached, at)));
   out.again = site_.ends().again(key);
-  if (report.refused) {  // a port or the host may become free
+  const bool unserved = report.service && report.service->status != ConditionStatus::kTrue;
+  if (report.refused || unserved) {  // a port or the host may become free, a kind be served
     const Duration look = site_.config().counters;
     out.again = out.again == Duration{} ? look : std::min(out.again, look);
   }
@@ -241,6 +302,7 @@ net::Task<Outcome> EndpointControl::take_away(ObjectRefKey key) {
   bool gone = true;
   krm::Json status;
   std::optional<PartInput> written;
+  std::vector<std::string> services;
   {
     const CachedEndpoint& cached = *find_endpoint(site_, key);
     if (!cached.meta.has_finalizer(kMessagingFinalizer)) {
@@ -270,13 +332,24 @@ net::Task<Outcome> EndpointControl::take_away(ObjectRefKey key) {
     bool tombstones = false;
     gone = is_gone(site_, key, http_listeners(endpoint), &tombstones);
     if (at.infra != nullptr) {
+      // Others than HTTP listeners are not there any more.
+      release_ports(at.infra->ports, cached.id(), endpoint.name,
+                    {{Protocol::kAmqpWs, 0}, {Protocol::kAmqpWss, 0}}, gone);
       release_ports(at.infra->ports, cached.id(), endpoint.name, {}, gone && !tombstones);
       written = input_of(key, cached, at);
+      services = recorded_resources(cached.status_json());
     }
     const std::string host = host_of(at, endpoint);
     EndpointReport report = report_of(cached, at, host);
     report.deleting = true;
     status = endpoint_status(report, cached.status_json(), site_.now());
+  }
+  if (written && !services.empty()) {
+    net::Task<Outcome> removing = services_.remove(key, written->infra, std::move(services));
+    const Outcome removed = co_await removing;
+    if (removed.kind != Outcome::Kind::kDone) {
+      co_return removed;
+    }
   }
   if (gone && written) {
     net::Task<Outcome> removing = site_.ends().remove(std::move(*written));
@@ -292,6 +365,7 @@ net::Task<Outcome> EndpointControl::take_away(ObjectRefKey key) {
 }
 
 void EndpointControl::forget(const ObjectRefKey& key) {
+  services_.forget(key);
   site_.ends().forget(key);
   end_has_spoken(site_, key);
   site_.each_infra([&](OwnedInfra& infra) {

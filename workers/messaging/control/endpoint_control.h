@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "workers/messaging/control/internal/endpoint_services.h"
 #include "workers/messaging/control/internal/ends.h"
 #include "workers/messaging/control/site.h"
 
@@ -13,7 +14,7 @@ namespace kintsugi::workers {
 /// MS-095. Threads: the unit's loop's.
 class EndpointControl {
  public:
-  explicit EndpointControl(Site& site) : site_(site) {}
+  explicit EndpointControl(Site& site) : site_(site), services_(site) {}
 
   [[nodiscard]] net::Task<Outcome> reconcile(ObjectRefKey key);
   /// The object is gone.
@@ -32,8 +33,11 @@ class EndpointControl {
   /// sent. nullopt: they are.
   [[nodiscard]] std::optional<krm::Json> place(const ObjectRefKey& key);
   [[nodiscard]] std::optional<Applied> apply(const ObjectRefKey& key);
+  /// Services and what stands in front of them: written; others that were are taken away.
+  [[nodiscard]] net::Task<Outcome> serve(ObjectRefKey key, Key infra);
 
   Site& site_;
+  EndpointServices services_;
 };
 
 /// For the pipeline of a router: the listeners that an endpoint wants there.

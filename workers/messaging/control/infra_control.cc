@@ -8,6 +8,7 @@
 #include "workers/messaging/control/endpoint_control.h"
 #include "workers/messaging/control/internal/address_facts.h"
 #include "workers/messaging/control/internal/end_place.h"
+#include "workers/messaging/control/internal/infra_scale.h"
 #include "workers/messaging/control/internal/space_facts.h"
 #include "workers/messaging/model/infra_status.h"
 #include "workers/messaging/model/names.h"
@@ -17,6 +18,8 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr Duration kNotSynced = milliseconds(200);
+/// Of an infra whose components operators make.
+constexpr Duration kLook = seconds(1);
 /// Facts of components come often; the status tells those of so long at once.
 constexpr Duration kFactsFor = milliseconds(250);
 
@@ -29,9 +32,12 @@ ObjectRefKey ref_of(const Key& key) { return {MessagingKind::kInfra, key}; }
 /// A connector to each broker, the same on each router.
 std::vector<DesiredEntity> connectors(const OwnedInfra& infra) {
   std::vector<DesiredEntity> out;
-  for (const ComponentEndpoint& broker : infra.object.brokers.endpoints) {
-    out.push_back(broker_connector_entity(
-        broker_link(infra.work->owner(), infra.object, broker.host), broker, infra.object));
+  for (const Component& one : infra.components) {
+    const ComponentEndpoint& broker = one.endpoint;
+    if (one.broker && !broker.address.empty()) {
+      out.push_back(broker_connector_entity(
+          broker_link(infra.work->owner(), infra.object, broker.host), broker, infra.object));
+    }
   }
   return out;
 }
@@ -65,6 +71,7 @@ void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Componen
   view.connected = pipeline.is_connected();
   view.synchronized = pipeline.synchronized();
   view.configured = one.configured;
+  view.last_sync = one.last_sync > 0 ? out.keep(rfc3339(one.last_sync)) : std::string_view();
   view.entities = static_cast<std::int64_t>(pipeline.entities());
   view.pending = static_cast<std::int64_t>(pipeline.pending());
   if (pipeline.trouble()) {
@@ -75,7 +82,11 @@ void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Componen
   if (!view.connected) {
     return;
   }
-  for (const ComponentEndpoint& broker : infra.object.brokers.endpoints) {
+  for (const Component& each : infra.components) {
+    const ComponentEndpoint& broker = each.endpoint;
+    if (!each.broker || broker.address.empty()) {
+      continue;
+    }
     const BrokerLink link = broker_link(infra.work->owner(), infra.object, broker.host);
     const LinkStatus status = pipeline.connector(link.connector);
     if (status.state == LinkState::kActive) {
@@ -128,10 +139,47 @@ net::Task<Outcome> InfraControl::make(Key key) {
   if (find_infra(site_, key) == nullptr) {
     co_return Outcome::done();
   }
-  krm::Json status = apply(key);
-  net::Task<Outcome> saying = site_.write_status(ref_of(key), std::move(status), false);
+  net::Task<Outcome> looking = look(key);
+  const Outcome looked = co_await looking;
+  if (looked.kind != Outcome::Kind::kDone) {
+    co_return looked;
+  }
+  if (find_infra(site_, key) == nullptr) {
+    co_return Outcome::done();
+  }
+  Applied applied = apply(key);
+  if (!applied.plan.apply.empty() || !applied.plan.remove.empty()) {
+    net::Task<Outcome> writing = operators_.write(key, std::move(applied.plan));
+    const Outcome written = co_await writing;
+    if (written.kind != Outcome::Kind::kDone) {
+      co_return written;
+    }
+  }
+  net::Task<Outcome> saying = site_.write_status(ref_of(key), std::move(applied.status), false);
   const Outcome outcome = co_await saying;
-  co_return outcome;
+  if (outcome.kind != Outcome::Kind::kDone || !applied.operators) {
+    co_return outcome;
+  }
+  co_return Outcome::requeue_after(kLook);
+}
+
+net::Task<Outcome> InfraControl::look(Key key) {
+  const CachedInfra& cached = *find_infra(site_, key);
+  const MessagingInfra& object = cached.parsed.object;
+  if (!has_operators(object)) {
+    operators_.forget(key);
+    co_return Outcome::done();
+  }
+  const OwnedInfra* const infra = site_.infra(key);
+  const Operators::Known* const known = operators_.find(key);
+  // Another process may have had it in between.
+  const Duration age =
+      infra == nullptr || known == nullptr ? Duration{} : operators_age(*infra, *known);
+  net::Task<Outcome> reading =
+      operators_.read(key, operator_makes_routers(object), operator_makes_brokers(object), age);
+  const Outcome read = co_await reading;
+  // What is known stays in use while it cannot be read.
+  co_return operators_.find(key) == nullptr ? read : Outcome::done();
 }
 
 OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
@@ -189,17 +237,19 @@ OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
   return infra;
 }
 
-krm::Json InfraControl::apply(const Key& key) {
+InfraControl::Applied InfraControl::apply(const Key& key) {
   const CachedInfra& cached = *find_infra(site_, key);
   const MessagingInfra& object = cached.parsed.object;
   OwnedInfra* infra = site_.infra(key);
   if (infra == nullptr) {
     infra = &begin(key, object);
   }
+  Operators::Known* const known = operators_.find(key);
+  const std::int64_t declared = infra->declared_routers();
   if (cached.parsed.valid && site_.trouble().empty()) {
     infra->object = object;
     infra->ports.set_range(object.routers.first_port, object.routers.last_port);
-    infra->work->set_components(object.routers.endpoints, object.brokers.endpoints);
+    follow_components(*infra, known);
   }
   tell_of_connections(*infra);
   const MessagingInfra& used = infra->object;
@@ -217,14 +267,25 @@ krm::Json InfraControl::apply(const Key& key) {
     const std::int64_t size = one->pipeline->broker().global_max_size;
     told = size > 0 && (told == 0 || size < told) ? size : told;
   }
+  for (const Component& one : infra->components) {
+    if (one.broker && one.endpoint.address.empty()) {
+      InfraBrokerView view;
+      view.host = one.endpoint.host;
+      view.error = "its pod has no address yet";
+      components.brokers.push_back(view);
+    }
+  }
   const std::optional<std::int64_t> memory = broker_memory(used, told);
   infra->scheduler.set_scale(used.brokers.min, used.most_brokers());
-  std::int64_t index = 0;
   std::vector<std::string> hosts;
-  for (const ComponentEndpoint& broker : used.brokers.endpoints) {
-    const InfraComponent* const one = infra->work->find(ComponentKind::kBroker, broker.host);
-    hosts.push_back(broker.host);
-    infra->scheduler.set_broker({broker.host, index++, memory.value_or(0),
+  for (const Component& broker : infra->components) {
+    if (!broker.broker) {
+      continue;
+    }
+    const std::string& host = broker.endpoint.host;
+    const InfraComponent* const one = infra->work->find(ComponentKind::kBroker, host);
+    hosts.push_back(host);
+    infra->scheduler.set_broker({host, broker.index, memory.value_or(0),
                                  one != nullptr && one->pipeline->is_connected(), false});
   }
   for (const std::string& host : std::exchange(infra->brokers, hosts)) {
@@ -236,6 +297,16 @@ krm::Json InfraControl::apply(const Key& key) {
   const InfraCapacity capacity = infra_capacity(used, memory);
   infra->admission.set_capacity(capacity);
   site_.look_at(*infra->work, infra->admission.take_changed());
+  Applied out;
+  out.operators = known != nullptr;
+  if (known != nullptr && cached.parsed.valid && site_.trouble().empty()) {
+    out.plan = scale(*infra, *known);
+  }
+  if (infra->declared_routers() != declared) {
+    for (const auto& [text, space] : infra->spaces) {
+      site_.look_at(space.key);
+    }
+  }
   infra->work->want_at_routers(ref_of(key), connectors(*infra), true);
   if (!infra->work->is_complete() && infra->is_complete()) {  // looks at all
     infra->work->set_complete();
@@ -244,7 +315,15 @@ krm::Json InfraControl::apply(const Key& key) {
   InfraStatusInput input;
   input.infra = &used;
   input.conditions = &cached.parsed.conditions;
-  input.routers_wanted = used.declared_routers(used.routers.min);
+  input.wanted = is_wanted(*infra, known);
+  if (known != nullptr) {
+    input.routers_refused = known->routers_fault;
+    input.brokers_refused = known->brokers_fault;
+    input.groups_spread = groups_spread(used, router_zones(used, known->view));
+  } else {
+    input.groups_spread = groups_spread(used, {});
+  }
+  input.routers_wanted = infra->declared_routers();
   input.brokers_wanted = used.brokers.endpoints.empty()
                              ? infra->scheduler.brokers_wanted()
                              : static_cast<std::int64_t>(used.brokers.endpoints.size());
@@ -254,7 +333,8 @@ krm::Json InfraControl::apply(const Key& key) {
   input.connectors_up = components.up;
   input.capacity = capacity;
   input.requested = infra->admission.requested();
-  return infra_status(input, cached.status_json(), site_.now());
+  out.status = infra_status(input, cached.status_json(), site_.now());
+  return out;
 }
 
 void InfraControl::tell_of_connections(OwnedInfra& infra) {
@@ -285,13 +365,23 @@ void InfraControl::tell_of_connections(OwnedInfra& infra) {
 }
 
 net::Task<Outcome> InfraControl::take_away(Key key) {
+  if (!find_infra(site_, key)->meta.has_finalizer(kMessagingFinalizer)) {
+    co_return Outcome::done();
+  }
+  net::Task<Outcome> looking = look(key);
+  const Outcome looked = co_await looking;
+  if (looked.kind != Outcome::Kind::kDone) {
+    co_return looked;
+  }
+  if (find_infra(site_, key) == nullptr) {
+    co_return Outcome::done();
+  }
   bool gone = true;
+  OperatorPlan plan;
   krm::Json status;
   {
     const CachedInfra& cached = *find_infra(site_, key);
-    if (!cached.meta.has_finalizer(kMessagingFinalizer)) {
-      co_return Outcome::done();
-    }
+    Operators::Known* const known = operators_.find(key);
     std::string first;
     std::size_t spaces = 0;
     site_.directory().each_space([&](MessagingKind kind, const QueueKey& of) {
@@ -308,7 +398,7 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
     infra = begun ? infra : &begin(key, object);
     if (cached.parsed.valid && site_.trouble().empty()) {
       infra->object = object;
-      infra->work->set_components(object.routers.endpoints, object.brokers.endpoints);
+      follow_components(*infra, known);
     }
     std::string waits;
     if (spaces > 0) {
@@ -322,7 +412,14 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
         assume_connectors(*infra, ref_of(key));
       }
       infra->work->want_nothing(ref_of(key), ComponentKind::kRouter);
-      gone = infra->work->settled(ref_of(key), ComponentKind::kRouter);
+      // Routers that go take what they hold with them.
+      gone = operator_makes_routers(object) ||
+             infra->work->settled(ref_of(key), ComponentKind::kRouter);
+      if (gone && known != nullptr) {
+        plan = operator_removal(object, known->view);
+        gone = plan.gone;
+        waits = gone ? "" : "its routers and brokers are being deleted";
+      }
     }
     InfraStatusInput input;
     input.infra = &cached.parsed.object;
@@ -331,12 +428,26 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
     input.waits = waits;
     status = infra_status(input, cached.status_json(), site_.now());
   }
+  const bool again = !plan.gone;
+  if (!plan.remove.empty()) {
+    net::Task<Outcome> writing = operators_.write(key, std::move(plan));
+    const Outcome written = co_await writing;
+    if (written.kind != Outcome::Kind::kDone) {
+      co_return written;
+    }
+  }
   net::Task<Outcome> ending = gone ? site_.remove_finalizer(ref_of(key))
                                    : site_.write_status(ref_of(key), std::move(status), false);
   const Outcome outcome = co_await ending;
+  if (again && outcome.kind == Outcome::Kind::kDone) {
+    co_return Outcome::requeue_after(kLook);
+  }
   co_return outcome;
 }
 
-void InfraControl::forget(const Key& key) { site_.disown(key); }
+void InfraControl::forget(const Key& key) {
+  operators_.forget(key);
+  site_.disown(key);
+}
 
 }  // namespace kintsugi::workers

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "workers/messaging/control/internal/operators.h"
 #include "workers/messaging/control/site.h"
 
 namespace kintsugi::workers {
@@ -8,7 +9,7 @@ namespace kintsugi::workers {
 /// their status. Source: docs/spec/messaging.md. Threads: the unit's loop's.
 class InfraControl {
  public:
-  explicit InfraControl(Site& site) : site_(site) {}
+  explicit InfraControl(Site& site) : site_(site), operators_(site) {}
 
   [[nodiscard]] net::Task<Outcome> reconcile(Key key);
   /// The object is gone.
@@ -19,12 +20,20 @@ class InfraControl {
   [[nodiscard]] net::Task<Outcome> take_away(Key key);
   /// Begins with it: its spaces and their addresses are known afterwards.
   OwnedInfra& begin(const Key& key, const MessagingInfra& object);
-  [[nodiscard]] krm::Json apply(const Key& key);
+  /// Reads what operators have made, of an infra that leaves components to them. kDone: is known
+  [[nodiscard]] net::Task<Outcome> look(Key key);
+  struct Applied {
+    krm::Json status;
+    OperatorPlan plan;
+    bool operators = false;
+  };
+  [[nodiscard]] Applied apply(const Key& key);
   /// Whoever has something on a broker whose connection came or went has a turn; all have one when
   /// there are, or were, fewer routers than it takes.
   void tell_of_connections(OwnedInfra& infra);
 
   Site& site_;
+  Operators operators_;
 };
 
 }  // namespace kintsugi::workers

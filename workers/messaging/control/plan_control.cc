@@ -1,5 +1,8 @@
 #include "workers/messaging/control/plan_control.h"
 
+#include <utility>
+
+#include "workers/messaging/model/address_plans.h"
 #include "workers/messaging/model/space_status.h"
 
 namespace kintsugi::workers {
@@ -17,6 +20,13 @@ const ObjectCache<CachedPlan>& plans_of(const Site& site, MessagingKind kind) {
 
 const CachedPlan* find_plan(const Site& site, const ObjectRefKey& key) {
   return Directory::find(plans_of(site, key.kind), key.key.view());
+}
+
+const CachedAddressPlan* find_address_plan(const Site& site, const ObjectRefKey& key) {
+  return Directory::find(key.kind == MessagingKind::kAddressPlan
+                             ? *site.directory().address_plans
+                             : *site.directory().messaging_address_plans,
+                         key.key.view());
 }
 
 ObjectRefKey ref(MessagingKind kind, const QueueKey& key) {
@@ -138,6 +148,33 @@ std::optional<krm::Json> PlanControl::status_of(const ObjectRefKey& key) {
     }
   }
   return plan_status(input, cached->status_json(), site_.now());
+}
+
+net::Task<Outcome> PlanControl::reconcile_address_plan(ObjectRefKey key) {
+  if (!site_.directory().synced()) {
+    co_return Outcome::requeue_after(kNotSynced);
+  }
+  const CachedAddressPlan* const cached = find_address_plan(site_, key);
+  if (cached == nullptr || cached->parsed.object.legacy || cached->meta.deleting) {
+    co_return Outcome::done();
+  }
+  krm::Json status = address_plan_status(cached->parsed, cached->status_json(), site_.now());
+  net::Task<Outcome> saying = site_.write_status(key, std::move(status), false);
+  const Outcome outcome = co_await saying;
+  co_return outcome;
+}
+
+bool PlanControl::address_plan_changed(const ObjectRefKey& plan) {
+  const std::string text = text_of(plan);
+  const CachedAddressPlan* const cached = find_address_plan(site_, plan);
+  if (cached == nullptr) {
+    generations_.erase(text);
+    return true;
+  }
+  // The default is one by an annotation, which is no part of the generation.
+  const std::int64_t now = 2 * cached->id().generation + (cached->parsed.object.is_default ? 1 : 0);
+  const auto [at, is_new] = generations_.try_emplace(text, now);
+  return is_new || std::exchange(at->second, now) != now;
 }
 
 void PlanControl::count_all() {

@@ -36,6 +36,11 @@ class PlanControl {
   explicit PlanControl(Site& site) : site_(site) {}
 
   [[nodiscard]] net::Task<Outcome> reconcile(ObjectRefKey key);
+  /// Of AddressPlans and MessagingAddressPlans: those of address spaces of type standard are
+  /// another controller's.
+  [[nodiscard]] net::Task<Outcome> reconcile_address_plan(ObjectRefKey key);
+  /// Whether what addresses read of an address plan is another thing than before: not its status.
+  [[nodiscard]] bool address_plan_changed(const ObjectRefKey& plan);
   /// A space has come, gone, or is another one: the plans that it is counted for are looked at.
   void space_changed(const ObjectRefKey& space);
   /// A plan has come or gone, or its spec is another one: spaces may have another plan.

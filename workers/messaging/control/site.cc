@@ -27,6 +27,10 @@ void with_cache(const Directory& directory, MessagingKind kind, Use&& use) {
       return use(*directory.space_plans);
     case MessagingKind::kMessagingPlan:
       return use(*directory.messaging_plans);
+    case MessagingKind::kAddressPlan:
+      return use(*directory.address_plans);
+    case MessagingKind::kMessagingAddressPlan:
+      return use(*directory.messaging_address_plans);
     case MessagingKind::kAddressSpace:
     case MessagingKind::kTenant:
     case MessagingKind::kProject:

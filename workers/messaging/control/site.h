@@ -18,6 +18,7 @@
 #include "workers/messaging/messaging_config.h"
 #include "workers/messaging/model/admission.h"
 #include "workers/messaging/model/claims.h"
+#include "workers/messaging/model/component_resources.h"
 #include "workers/messaging/model/port_pool.h"
 #include "workers/messaging/model/targets.h"
 #include "workers/messaging/placing/address_scheduler.h"
@@ -35,6 +36,7 @@ struct OwnedSpace {
   std::string space_id;
   bool transactional = false;
   PlanLimits limits;
+  std::vector<std::string> address_plans;   ///< that its plan allows; empty: all
   bool wanted = false;                      ///< routers were told what they are to hold of it
   bool made = false;                        ///< was complete at all routers once
   std::shared_ptr<const std::string> text;  ///< of `key`, which all of its addresses share
@@ -66,6 +68,8 @@ struct ClaimedHosts {
 struct OwnedInfra {
   MessagingInfra object;
   std::unique_ptr<InfraWork> work;
+  std::vector<Component> components;  ///< also brokers whose place is not known
+  std::int64_t size = 0;  ///< routers of each group that an operator is asked for; 0: none
   AddressScheduler scheduler;
   std::map<const InfraComponent*, bool> connected;  ///< as its objects were told
   std::vector<std::string> brokers;                 ///< that the scheduler knows
@@ -81,6 +85,10 @@ struct OwnedInfra {
   std::set<std::string, std::less<>> silent_ends;
   std::map<std::pair<AddressType, std::string_view>, std::size_t> phases;  ///< of these
 
+  /// Routers that limits are divided by (MD-3).
+  [[nodiscard]] std::int64_t declared_routers() const noexcept {
+    return object.declared_routers(size > 0 ? size : object.routers.min);
+  }
   /// Whether a name at brokers is one of our spaces'.
   [[nodiscard]] bool is_ours(std::string_view broker_name) const;
   /// Every object has said what it wants, so that what nobody wants is an orphan.

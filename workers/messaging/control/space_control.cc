@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "workers/messaging/control/internal/address_facts.h"
+#include "workers/messaging/control/internal/migrate.h"
 #include "workers/messaging/control/internal/space_parts.h"
 #include "workers/messaging/model/infra_status.h"
 #include "workers/messaging/model/space_status.h"
@@ -45,7 +46,7 @@ krm::Json status_of(const SpaceFacts& facts, const std::string& now, const Redac
     const MessagingInfra& object = facts.infra->object;
     input.min_ready = routers_needed(object, work.count(ComponentKind::kRouter));
     input.connections_per_router =
-        connections_per_router(facts.limits(), object.declared_routers(object.routers.min));
+        connections_per_router(facts.limits(), facts.infra->declared_routers());
     for (const auto& one : work.components()) {
       if (one->kind == ComponentKind::kRouter) {
         routers.push_back({one->where.host, one->kind, one->pipeline->is_connected(),
@@ -112,8 +113,16 @@ net::Task<Outcome> SpaceControl::reconcile(ObjectRefKey key) {
     co_return Outcome::requeue_after(kNotSynced);
   }
   const CachedSpace* const cached = find_space(site_, key);
-  if (cached == nullptr || !cached->parsed.object.shared) {
-    co_return Outcome::done();  // those of other types are another controller's (MR-1)
+  if (cached == nullptr) {
+    co_return Outcome::done();
+  }
+  if (!cached->parsed.object.shared) {  // another controller's (MR-1)
+    if (!cached->parsed.object.migrates || cached->meta.deleting) {
+      co_return Outcome::done();
+    }
+    net::Task<Outcome> migrating = migrate_space(site_, key);
+    const Outcome migrated = co_await migrating;
+    co_return migrated;
   }
   const bool deleting = cached->meta.deleting;
   net::Task<Outcome> work = deleting ? take_away(key) : make(key);
@@ -276,7 +285,7 @@ std::optional<SpaceControl::Applied> SpaceControl::apply(const ObjectRefKey& key
   const auto has = facts.infra->spaces.find(text_of(key));
   const PlanLimits limits = facts.limits();
   if (has == facts.infra->spaces.end() || has->second.transactional != facts.transactional ||
-      has->second.limits != limits) {
+      has->second.limits != limits || has->second.address_plans != facts.address_plans()) {
     (void)enter_infra(site_, facts);
   }
   claim_space_hosts(site_, facts);

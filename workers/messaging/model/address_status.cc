@@ -289,6 +289,21 @@ Json address_status(const AddressStatusInput& input, const Json& from, std::stri
     resource("limits", "queueMemory", settings.limits_memory);
     status["planStatus"] = std::move(plan);
   }
+  if (const auto& forwarders = address.extra().forwarders; !forwarders.empty()) {
+    const bool ready = out.is("Ready", "True");
+    Json list = Json::array();
+    for (const Forwarder& one : forwarders) {
+      Json entry = Json::object({{"name", one.name}, {"isReady", ready}});
+      entry["messages"] = Json::array();
+      if (!ready) {
+        entry["messages"].push_back(find_condition(status, "Ready")->text({"message"}));
+      }
+      list.push_back(std::move(entry));
+    }
+    status["forwarders"] = std::move(list);
+  } else {
+    status.erase("forwarders");
+  }
   return out.finish(phase, true);
 }
 

@@ -15,7 +15,6 @@ namespace {
 using krm::Json;
 
 constexpr std::string_view kSpecHash = "kintsugi.dev/spec-hash";
-constexpr std::string_view kInfraLabel = "kintsugi.dev/infra";
 constexpr std::string_view kGroupLabel = "kintsugi.dev/group";
 constexpr std::string_view kInterconnectLabel = "interconnect_cr";
 constexpr std::string_view kArtemisLabel = "ActiveMQArtemis";
@@ -102,7 +101,8 @@ Json router_spec(const MessagingInfra& infra, const RouterGroup& group, std::int
   copy_member(routers.pod_template, {"metadata", "labels"}, plan, "labels");
   copy_member(routers.pod_template, {"metadata", "annotations"}, plan, "annotations");
   plan.make({"labels"})[kInfraLabel] = infra.id.name;
-  plan.make({"labels"})[kGroupLabel] = group.name;
+  plan["labels"][kGroupLabel] = group.name;
+  plan["labels"][kComponentLabel] = "router";
   if (Json affinity = router_affinity(infra, group, routers.pod_template); affinity.size() > 0) {
     plan["affinity"] = std::move(affinity);
   }
@@ -316,6 +316,7 @@ std::vector<Component> components_of(const MessagingInfra& infra, std::span<cons
       one.index = *index;
       one.endpoint.port = kBrokerPort;
       one.endpoint.group = "default";
+      one.endpoint.plain = true;  // as its acceptor is
     } else {
       continue;
     }

@@ -18,6 +18,10 @@ namespace kintsugi::workers {
 
 inline constexpr std::string_view kInterconnectVersion = "interconnectedcloud.github.io/v1alpha1";
 inline constexpr std::string_view kArtemisVersion = "broker.amq.io/v1beta1";
+/// On all resources and pods of an infra: its name.
+inline constexpr std::string_view kInfraLabel = "kintsugi.dev/infra";
+/// On pods of routers: "router".
+inline constexpr std::string_view kComponentLabel = "kintsugi.dev/component";
 inline constexpr std::int64_t kInterRouterPort = 55672, kRouterManagementPort = 55671,
                               kClusterPort = 55667, kLivenessPort = 7778, kBrokerPort = 5672;
 

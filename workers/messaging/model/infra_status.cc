@@ -16,6 +16,9 @@ std::string counted(std::int64_t n, std::int64_t of, std::string_view what) {
 
 Condition routers_created(const InfraStatusInput& input) {
   const auto there = static_cast<std::int64_t>(input.routers.size());
+  if (there < input.routers_wanted && input.routers_refused) {
+    return *input.routers_refused;
+  }
   return there >= input.routers_wanted
              ? condition_of("RoutersCreated", ConditionStatus::kTrue, "RoutersCreated")
              : condition_of("RoutersCreated", ConditionStatus::kFalse, "Waiting",
@@ -24,6 +27,9 @@ Condition routers_created(const InfraStatusInput& input) {
 
 Condition brokers_created(const InfraStatusInput& input) {
   const auto there = static_cast<std::int64_t>(input.brokers.size());
+  if (there < input.brokers_wanted && input.brokers_refused) {
+    return *input.brokers_refused;
+  }
   return there >= input.brokers_wanted
              ? condition_of("BrokersCreated", ConditionStatus::kTrue, "BrokersCreated")
              : condition_of("BrokersCreated", ConditionStatus::kFalse, "Waiting",

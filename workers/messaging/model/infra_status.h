@@ -45,6 +45,8 @@ struct InfraStatusInput {
   bool wanted = true;                                  ///< false: OnDemand and nobody has asked
   bool ca_created = true, cert_created = true;
   std::int64_t routers_wanted = 0, brokers_wanted = 0;  ///< of all groups
+  /// Why operators are not told, or there is nobody to tell.
+  std::optional<Condition> routers_refused, brokers_refused;
   std::span<const RouterView> routers;
   std::span<const InfraBrokerView> brokers;
   std::span<const BrokenConnector> broken;  ///< of connected routers; the first are told

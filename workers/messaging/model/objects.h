@@ -58,6 +58,7 @@ struct ComponentEndpoint {
   std::string address;  ///< where to connect, `host` when absent
   std::int64_t port = 0;
   std::string group;
+  bool plain = false;  ///< in the clear and anonymous, whatever the configuration says
 };
 
 struct RouterGroup {
@@ -230,8 +231,10 @@ struct MessagingSpace {
   ObjectIdentity id;
   enum class Front : std::uint8_t { kAddressSpace, kTenant, kProject };
   Front front = Front::kAddressSpace;
-  bool shared = true;  ///< false: of another type, never touched (MR-1)
-  bool owned = false;  ///< made from the namespace's annotations
+  bool shared = true;         ///< false: of another type, never touched (MR-1)
+  bool owned = false;         ///< made from the namespace's annotations
+  bool migrates = false;      ///< of another type: asks for a shared copy (MS-093)
+  std::string migrated_from;  ///< of a copy: what it was made of
   ObjectRef plan, infra;
   bool transactions = false;
   std::string authentication_service;

@@ -272,6 +272,12 @@ Parsed<AddressPlan> parse_address_plan(const krm::Json& object) {
   plan.id = parse_identity(object);
   plan.is_default = annotation_of(object, "enmasse.io/default") == "true";
   const Fields spec = Fields(&object, "", problems).object("spec");
+  // A word of address spaces of type standard, whose plans are another controller's.
+  plan.legacy = spec.text("addressType") == "deadletter";
+  if (plan.legacy) {
+    plan.type = AddressType::kDeadLetter;
+    return parsed;
+  }
   (void)spec.required_text("addressType");
   plan.type = static_cast<AddressType>(spec.choice(
       "addressType", {"anycast", "multicast", "queue", "topic", "subscription", "deadLetter"}, 0));

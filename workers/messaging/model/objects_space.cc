@@ -4,6 +4,7 @@
 #include "krm/annotations.h"
 #include "krm/names.h"
 #include "workers/messaging/model/internal/parse.h"
+#include "workers/messaging/model/migration.h"
 
 namespace kintsugi::workers {
 
@@ -70,12 +71,22 @@ Parsed<MessagingSpace> parse_space(const krm::Json& object, bool allow_local) {
     const std::size_t type = spec.choice("type", {"shared", "standard", "brokered"}, 0);
     space.shared = type == 0;
     if (!space.shared) {
+      space.migrates = migration_of(object).has_value();
       return parsed;  // its own controller judges it
     }
     space.plan.name = spec.required_text("plan");
   }
   space.transactions = parse_transactions(spec);
   parse_space_parts(spec, allow_local, parsed);
+  if (const std::string_view from = migrated_from(object); !from.empty()) {
+    space.migrated_from = from;
+    Condition migrated;
+    migrated.type = "Migrated";
+    migrated.status = ConditionStatus::kTrue;
+    migrated.reason = "Migrated";
+    migrated.message = "of " + space.migrated_from + ", which stays as it is";
+    parsed.conditions.push_back(std::move(migrated));
+  }
   finish(parsed, "Ready", problems, space.id.generation);
   return parsed;
 }

@@ -125,6 +125,16 @@ net::Task<ApiAnswer> Unit::write(Step step, ApiWrite write) {
   co_return answer;
 }
 
+net::Task<ApiAnswer> Unit::write_home(Step step, ApiWrite write) {
+  write.may_write = [this, step] {
+    return ring_ != nullptr && ring_->node().member_lease().may_write(loop_.now()) &&
+           ring_->may_write(step.partition, step.epoch);
+  };
+  net::Task<ApiAnswer> writing = home_.write(std::move(write));
+  ApiAnswer answer = co_await writing;
+  co_return answer;
+}
+
 Expected<void> Unit::start() {
   if (!params_.journal_directory.empty()) {
     JournalParams journal;

@@ -123,6 +123,10 @@ class Unit {
   /// Writes if the key is still ours, with the same epoch, when it is sent (6.5); else the answer
   /// is kCancelled.
   [[nodiscard]] net::Task<ApiAnswer> write(Step step, ApiWrite write);
+  /// The endpoint's shard besides the export: what the worker's user may do there by the rights of
+  /// each logical cluster. Paths as those of api(). Writes are guarded as above.
+  [[nodiscard]] ApiClient& home() noexcept { return home_; }
+  [[nodiscard]] net::Task<ApiAnswer> write_home(Step step, ApiWrite write);
 
   /// Opens the journal and looks for a place in the ring. @error of the journal: kConfig when
   /// another process has it
@@ -141,7 +145,7 @@ class Unit {
   [[nodiscard]] const RingDriver* ring() const noexcept { return ring_.get(); }
   [[nodiscard]] const ReflectorPool& reflectors() const noexcept { return reflectors_; }
   [[nodiscard]] const ApiClient& client() const noexcept { return api_; }
-  /// Of Leases and the ring.
+  /// Of Leases, the ring, and home().
   [[nodiscard]] const ApiClient& home_client() const noexcept { return home_; }
   template <class Visit>
   void each_controller(Visit&& visit) const {

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "workers/messaging/control/internal/parts.h"
+#include "workers/messaging/model/address_plans.h"
 #include "workers/messaging/model/names.h"
 
 namespace kintsugi::workers {
@@ -183,7 +184,11 @@ void judge_address(const Site& site, AddressFacts& facts) {
     facts.refused = address_conflict(owner ? infra.work->object(*owner).key.name : std::string());
     return;
   }
-  facts.refused = connector_missing(site, facts);
+  facts.refused = plan_not_allowed(
+      space.address_plans, facts.plan == nullptr ? std::string_view() : facts.plan->id.name);
+  if (!facts.refused) {
+    facts.refused = connector_missing(site, facts);
+  }
   if (!facts.refused) {
     facts.refused = space.targets.check(facts.number);
   }

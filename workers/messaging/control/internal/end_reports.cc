@@ -179,7 +179,11 @@ void say_ports(Report& out, const EndpointReport& report) {
   } else {
     out.say("AllocatedPorts", ConditionStatus::kTrue, "Allocated");
   }
-  if (needs_listener(*report.endpoint)) {
+  if (report.service) {
+    out.say(*report.service);
+  } else if (report.has_service) {
+    out.say("ServiceCreated", ConditionStatus::kFalse, "Pending", "it is not written yet");
+  } else if (needs_listener(*report.endpoint)) {
     out.say("ServiceCreated", ConditionStatus::kUnknown, "NotManaged",
             "no Service is made: routers listen at their own hosts, at internalPorts");
   } else {
@@ -271,6 +275,9 @@ krm::Json endpoint_status(const EndpointReport& report, const krm::Json& from,
     out.say(*malformed);
     out.status()["phase"] = "Failed";
     out.status()["message"] = malformed->message;
+  } else if (report.has_service) {
+    out.say_ready({"FoundProject", "ConfiguredTLS", "AllocatedPorts", "ServiceCreated", "Created"},
+                  report.deleting);
   } else {
     out.say_ready({"FoundProject", "ConfiguredTLS", "AllocatedPorts", "Created"}, report.deleting);
   }

@@ -44,6 +44,8 @@ struct EndpointReport {
   std::span<const ComponentView> routers;  ///< of its own listeners
   std::int64_t min_ready = 1;
   bool deleting = false;
+  bool has_service = false;          ///< its infra's routers have Services (MS-068)
+  std::optional<Condition> service;  ///< ServiceCreated, once it was written
 };
 [[nodiscard]] const std::vector<std::string_view>& endpoint_condition_order();
 [[nodiscard]] krm::Json endpoint_status(const EndpointReport& report, const krm::Json& from,

@@ -84,6 +84,11 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
     const ComponentPipeline* const at = self->pipeline.get();
     self->configured =
         at != nullptr && at->is_connected() && (self->configured || at->synchronized());
+    const bool synchronized = at != nullptr && at->is_connected() && at->synchronized();
+    if (synchronized && !std::exchange(self->was_synchronized, synchronized)) {
+      self->last_sync = unix_seconds();
+    }
+    self->was_synchronized = synchronized;
     callbacks_.facts();
   };
   calls.ours = callbacks_.ours;
@@ -92,6 +97,10 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
   link.host = where.host;
   link.address = where.address;
   link.port = static_cast<std::uint16_t>(where.port > 0 ? where.port : 5672);
+  if (where.plain) {
+    link.tls.reset();
+    link.session.sasl = ManagementSession::Sasl::kAnonymous;
+  }
   link.session.kind = kind;
   link.session.hostname = where.host;
   link.seed = pipeline_seed;

@@ -27,6 +27,8 @@ struct InfraComponent {
   std::unique_ptr<ComponentPipeline> pipeline;
   std::unique_ptr<ComponentDriver> driver;  ///< dies first
   bool configured = false;                  ///< was synchronized since it connected
+  std::int64_t last_sync = 0;  ///< when it became so the last time, seconds since 1970; 0: never
+  bool was_synchronized = false;
 };
 
 /// An infra whose partition is ours: connections to its routers and brokers, and which objects have

@@ -105,6 +105,7 @@ OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
   infra.space_ids.insert(facts.space_id);
   space.transactional = facts.transactional;
   space.limits = facts.limits();
+  space.address_plans = facts.address_plans();
   space.limit.set_limit(space.limits.addresses);
   claim_space_hosts(site, facts);
   const Directory& directory = site.directory();
@@ -174,7 +175,7 @@ std::vector<DesiredEntity> desired_of_space(const Site& site, const SpaceFacts& 
   input.space_id = facts.space_id;
   input.id = &facts.cached->id();
   input.limits = &limits;
-  input.declared_routers = infra.declared_routers(infra.routers.min);
+  input.declared_routers = facts.infra->declared_routers();
   input.aliases = space_aliases(site, facts);
   input.transactional = link ? &*link : nullptr;
   std::vector<DesiredEntity> out = space_entities(input);

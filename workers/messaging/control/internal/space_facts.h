@@ -33,6 +33,9 @@ struct SpaceFacts {
   [[nodiscard]] PlanLimits limits() const {
     return plan.object == nullptr ? PlanLimits() : plan.object->limits;
   }
+  [[nodiscard]] std::vector<std::string> address_plans() const {
+    return plan.object == nullptr ? std::vector<std::string>() : plan.object->address_plans;
+  }
   [[nodiscard]] PlanRequests requests() const {
     return plan.object == nullptr ? PlanRequests() : plan.object->requests;
   }
