@@ -140,7 +140,7 @@ class Ends(Case):
         tenant.space(endpoints=[{"name": "in", "service": "messaging", "exports": exports}])
         tenant.until("AddressSpace", "space1")
         host = tenant.get("AddressSpace", "space1")["status"]["endpointStatuses"][0]["serviceHost"]
-        where = kit.eventually(lambda: tenant.client.get("/api/v1/namespaces/ms090/configmaps/where").json(), 10, "the ConfigMap")
+        where = kit.eventually(lambda: tenant.client.must("GET", "/api/v1/namespaces/ms090/configmaps/where"), 10, "the ConfigMap")
         self.assertEqual(where["data"]["service.host"], host)
         self.assertEqual([one["name"] for one in where["metadata"]["ownerReferences"]], ["space1"])
         hidden = tenant.client.must("GET", SECRETS.format("ms090") + "/hidden")
