@@ -1,0 +1,180 @@
+// Package chart renders charts/kintsugi with Helm's engine (OP-807, OP-T805).
+package chart
+
+import (
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+const folder = "../../../charts/kintsugi"
+
+// render gives the objects by kind, each read strictly where Kubernetes has the kind: unknown fields fail.
+func render(t *testing.T, values string) (map[string]map[string]any, error) {
+	t.Helper()
+	chart, err := loader.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &given); err != nil {
+		t.Fatal(err)
+	}
+	all, err := util.ToRenderValues(chart, given, common.ReleaseOptions{Name: "front", Namespace: "edge", IsInstall: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, all)
+	if err != nil {
+		return nil, err
+	}
+	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	objects := map[string]map[string]any{}
+	for name, text := range files {
+		if !strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		for _, document := range strings.Split(text, "\n---\n") {
+			object := map[string]any{}
+			if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
+				t.Fatalf("%v in\n%s", err, document)
+			}
+			if len(object) == 0 {
+				continue
+			}
+			kind := object["kind"].(string)
+			if kind != "ServiceMonitor" {
+				if _, _, err := strict.Decode([]byte(document), nil, nil); err != nil {
+					t.Errorf("%s: %v\n%s", kind, err, document)
+				}
+			}
+			objects[kind] = object
+		}
+	}
+	return objects, nil
+}
+
+func at(object any, path ...string) any {
+	for _, key := range path {
+		object = object.(map[string]any)[key]
+	}
+	return object
+}
+
+func must(t *testing.T, values string) map[string]map[string]any {
+	t.Helper()
+	objects, err := render(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func TestOP_T805_Default(t *testing.T) {
+	objects := must(t, "")
+	for _, kind := range []string{"ServiceAccount", "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"} {
+		if objects[kind] == nil || at(objects[kind], "metadata", "name") != "front-proxy" || at(objects[kind], "metadata", "namespace") != "edge" {
+			t.Errorf("%s: %v", kind, objects[kind])
+		}
+	}
+	if len(objects) != 5 {
+		t.Errorf("%d objects", len(objects))
+	}
+	pod := at(objects["Deployment"], "spec", "template", "spec").(map[string]any)
+	if pod["enableServiceLinks"] != false || pod["automountServiceAccountToken"] != false {
+		t.Error("service links or a token")
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(at(objects["ConfigMap"], "data", "proxy.yaml").(string)), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config["external_url"] != "https://kintsugi.example.test:8443" {
+		t.Error(config["external_url"])
+	}
+	mounts := pod["containers"].([]any)[0].(map[string]any)["volumeMounts"].([]any)
+	if len(mounts) != len(pod["volumes"].([]any)) {
+		t.Errorf("%v of %v", mounts, pod["volumes"])
+	}
+}
+
+func TestOP_T805_AllOn(t *testing.T) {
+	objects := must(t, `
+externalHostname: k.example
+proxy:
+  replicas: 3
+  image: {tag: "1.2.3"}
+  extraArgs: [--permit-port-sharing]
+  mappings: [{path: /services/, backend: "https://root.kcp:6443", backend_server_ca: /etc/kintsugi/backend-ca/tls.crt}]
+  config: {wildcard: deny, listener: {port: 9443}}
+  service: {type: LoadBalancer, loadBalancerClass: example.com/own, annotations: {a: b}}
+  ingress: {enabled: true, className: nginx, annotations: {c: d}}
+  hpa: {enabled: true}
+  networkPolicy: {enabled: true}
+  monitoring: {enabled: true}
+  nodeSelector: {zone: a}
+  tolerations: [{key: edge, operator: Exists}]
+  affinity: {podAntiAffinity: {}}
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+  priorityClassName: high
+  hostAliases: [{ip: 10.0.0.1, hostnames: [root.kcp]}]
+  extraVolumes: [{name: more, emptyDir: {}}]
+  extraVolumeMounts: [{name: more, mountPath: /more}]
+`)
+	for _, kind := range []string{"Ingress", "HorizontalPodAutoscaler", "NetworkPolicy", "ServiceMonitor"} {
+		if objects[kind] == nil {
+			t.Errorf("no %s", kind)
+		}
+	}
+	if _, said := at(objects["Deployment"], "spec").(map[string]any)["replicas"]; said {
+		t.Error("replicas beside an autoscaler")
+	}
+	data := at(objects["ConfigMap"], "data").(map[string]any)
+	for _, text := range []string{"wildcard: deny", "port: 9443", "mapping_file:", "address: 0.0.0.0"} {
+		if !strings.Contains(data["proxy.yaml"].(string), text) {
+			t.Errorf("no %q in %s", text, data["proxy.yaml"])
+		}
+	}
+	if !strings.Contains(data["path-mapping.yaml"].(string), "backend: https://root.kcp:6443") {
+		t.Error(data["path-mapping.yaml"])
+	}
+	if at(objects["Service"], "spec", "loadBalancerClass") != "example.com/own" {
+		t.Error(objects["Service"])
+	}
+}
+
+func TestOP_T805_BadValuesAreNamed(t *testing.T) {
+	for values, named := range map[string]string{
+		"proxi: {}":                                          "proxi",
+		"externalHostname: ''":                               "externalHostname",
+		"externalHostname: 'Not A Host'":                     "externalHostname",
+		"proxy: {replicas: two}":                             "replicas",
+		"proxy: {replicas: -1}":                              "replicas",
+		"proxy: {replica: 2}":                                "replica",
+		"proxy: {image: {tag: 'a b'}}":                       "tag",
+		"proxy: {image: {pullPolicy: Sometimes}}":            "pullPolicy",
+		"proxy: {image: {name: x}}":                          "name",
+		"proxy: {verbosity: 11}":                             "verbosity",
+		"proxy: {extraArgs: [positional]}":                   "extraArgs",
+		"proxy: {mappings: [{path: services}]}":              "mappings",
+		"proxy: {mappings: [{path: /a, backend: http://b}]}": "mappings",
+		"proxy: {service: {type: ExternalName}}":             "type",
+		"proxy: {service: {port: 0}}":                        "port",
+		"proxy: {service: {port: '8443'}}":                   "port",
+		"proxy: {pdb: {maxUnavailable: 1}}":                  "maxUnavailable",
+		"proxy: {hpa: {targetCPU: 200}}":                     "targetCPU",
+		"proxy: {monitoring: {interval: often}}":             "interval",
+		"topology: {source: static}":                         "source",
+		"certificates: {serving: ''}":                        "serving",
+	} {
+		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), named) {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
