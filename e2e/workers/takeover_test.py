@@ -12,7 +12,6 @@ class Takeover(worker.Case):
             two.until_ready()
             kit.eventually(lambda: all(each.metric("ring_partitions_owned") > 3 * 300 for each in (one, two)), 40, "both own")
             self.assertEqual(one.metric("ring_partitions_owned") + two.metric("ring_partitions_owned"), 3 * 1024)
-            self.assertGreater(one.metric("ring_handover_seconds_count") + two.metric("ring_handover_seconds_count"), 3 * 300)
             for shard in self.stage.SHARDS:
                 self.expect(self.greet(shard, "shared", shard), shard)
 

@@ -240,16 +240,16 @@ void InfraWork::reach_those_at(std::span<const InfraComponent* const> components
 }
 
 void InfraWork::reach_some() {
-  const auto end = static_cast<ObjectId>(refs_.size());
+  const auto end = static_cast<ObjectId>(texts_.size());
   const ObjectId until = std::min(end, reaching_.next + kReachedAtOnce);
   for (; reaching_.next < until; ++reaching_.next) {
-    const ObjectId object = reaching_.next;
+    const ObjectId number = reaching_.next;
     const bool there = reaching_.everyone || std::any_of(reaching_.at.begin(), reaching_.at.end(),
-                                                         [object](const InfraComponent* one) {
-                                                           return one->pipeline->wants(object);
+                                                         [number](const InfraComponent* one) {
+                                                           return one->pipeline->wants(number);
                                                          });
-    if (there && !refs_[object].key.name.empty()) {
-      callbacks_.reach(refs_[object]);
+    if (there && texts_[number] != nullptr) {
+      callbacks_.reach(object(number));
     }
   }
   if (reaching_.next < end) {
