@@ -101,7 +101,7 @@ OperatorPlan operator_plan(const MessagingInfra& infra, std::int64_t size,
   }
   compare(infra, view.routers, std::move(routers), false, out);
   std::vector<Json> wanted;
-  if (!brokers.empty()) {
+  if (!brokers.empty() && operator_makes_brokers(infra)) {
     std::vector<Json> all = broker_resources(infra, brokers.back() + 1);
     for (const std::int64_t index : brokers) {
       wanted.push_back(std::move(all[static_cast<std::size_t>(index)]));
