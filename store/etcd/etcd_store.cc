@@ -71,6 +71,10 @@ struct EtcdStore::Parts {
   LmdbStore* mirror = nullptr;       // that of the core
   std::thread thread;
 
+  /// Since the position was last known to be etcd's newest.
+  [[nodiscard]] Duration silence() const {
+    return Clock::now().time_since_epoch() - Duration(shared.confirmed_at.load());
+  }
   void run(const std::function<void(Expected<void>)>& ready) {
     thread = std::thread([this, ready] {
       ::pthread_setname_np(::pthread_self(), "store-etcd");
@@ -134,7 +138,17 @@ Revision EtcdStore::current() const noexcept {
 
 Revision EtcdStore::compacted() const noexcept { return parts_->mirror->compacted(); }
 
+Expected<void> EtcdStore::fresh() const {
+  if (parts_->silence() > parts_->params.stale_limit) {
+    return fail(Errc::kUnavailable, "etcd has told nothing for too long");
+  }
+  return {};
+}
+
 Expected<Entry> EtcdStore::get(std::string_view key) const {
+  if (auto is_fresh = fresh(); !is_fresh) {
+    return fail(std::move(is_fresh).error());
+  }
   if (parts_->shared.is_corrupt(key)) {
     return fail(Errc::kCorrupt, "the record in etcd is damaged");
   }
@@ -156,6 +170,9 @@ RangeQuery in_mirror(const LmdbStore& mirror, Revision position, const RangeQuer
 }  // namespace
 
 Expected<Revision> EtcdStore::range(const RangeQuery& query, const Visitor& visit) const {
+  if (auto is_fresh = fresh(); !is_fresh) {
+    return fail(std::move(is_fresh).error());
+  }
   const Revision position = parts_->shared.position;
   const bool any_corrupt = parts_->shared.corrupt_count.load(std::memory_order_acquire) > 0;
   std::string corrupt;
@@ -256,8 +273,7 @@ Expected<void> EtcdStore::health() const {
   if (parts_->shared.is_full) {
     return fail(Errc::kFull, "etcd is out of space (alarm NOSPACE)");
   }
-  const Duration silent =
-      Clock::now().time_since_epoch() - Duration(parts_->shared.confirmed_at.load());
+  const Duration silent = parts_->silence();
   if (silent > parts_->params.unready_after) {
     return fail(Errc::kUnavailable,
                 "etcd has told nothing for " + std::to_string(silent / seconds(1)) + " s");

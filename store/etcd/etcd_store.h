@@ -29,7 +29,8 @@ struct EtcdParams {
   Duration write_timeout = seconds(10);
   Duration attempt_timeout = milliseconds(2'500);
   Duration synchronize_timeout = seconds(3);
-  Duration stale_limit = seconds(300);   ///< after it, what is read is too old to be answered with
+  /// After it, without news of etcd, reads fail with kUnavailable: they are too old (GR-121).
+  Duration stale_limit = seconds(300);
   Duration unready_after = seconds(10);  ///< without news of etcd: health() says so
   Duration history_age = std::chrono::minutes(5);
   std::uint64_t history_events = 10'000;
@@ -92,6 +93,7 @@ class EtcdStore final : public Store {
 
  private:
   struct Parts;
+  [[nodiscard]] Expected<void> fresh() const;
   explicit EtcdStore(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

@@ -370,6 +370,30 @@ TEST_F(EtcdStoreTest, GR_114_EtcdGoesAndComesBack) {
   EXPECT_EQ(store->get("a")->value.view(), "1");
 }
 
+TEST_F(EtcdStoreTest, GR_121_WhatIsTooOldIsNotAnswered) {
+  EtcdServer own;
+  Replica store(own.url(), prefix_);
+  write(*store, put("a", "1"));
+  store.close();
+  store.params().stale_limit = milliseconds(2'500);
+  store.reopen();
+  const auto becomes = [&store](bool readable) {
+    const TimePoint until = Clock::now() + seconds(20);
+    while (store->get("a").has_value() != readable && Clock::now() < until) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    return store->get("a").has_value() == readable;
+  };
+  EXPECT_TRUE(becomes(true));
+  own.kill();
+  EXPECT_TRUE(becomes(false));
+  EXPECT_EQ(store->get("a").error().code(), Errc::kUnavailable);
+  EXPECT_EQ(store->range({}, [](const EntryView&) { return true; }).error().code(),
+            Errc::kUnavailable);
+  own.start();
+  EXPECT_TRUE(becomes(true));
+}
+
 TEST_F(EtcdStoreTest, GR_108_WithoutEtcd_WritesEndAtTheirDeadline) {
   EtcdServer own;
   Replica store(own.url(), prefix_);

@@ -96,6 +96,7 @@ class Core {
     std::vector<std::uint64_t> present;  // hashes of row keys
   };
   [[nodiscard]] net::Task<Expected<void>> fill(std::size_t member);
+  net::Task<> forget_history();
   [[nodiscard]] net::Task<Expected<Listing>> list(std::size_t member);
   [[nodiscard]] Expected<std::vector<std::string>> rows_that_are_gone(const Listing& listing) const;
   [[nodiscard]] net::Task<Expected<void>> copy(std::size_t member, Listing listing);

@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint64_t kPage = 1'000;
 constexpr std::size_t kMostAtOnce = 100;
 constexpr Duration kFillTimeout = seconds(30);
+constexpr std::string_view kNoRow{"\x01none", 5};
 constexpr std::size_t kFedAtOnce = 10'000;
 
 std::uint64_t hash_of(std::string_view key) { return XXH3_64bits(key.data(), key.size()); }
@@ -46,7 +47,8 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   }
   net::Task<Expected<void>> waiting = wait_for_mirror();
   (void)co_await waiting;
-  mirror_->compact(mirror_->current());
+  net::Task<> forgetting = forget_history();
+  co_await forgetting;
   told_ = std::max(told_, revision);
   on_mirror_published();
   WriteActions actions;
@@ -58,6 +60,20 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
             {"changed", static_cast<std::uint64_t>(changed)},
             {"ms", static_cast<std::int64_t>((now() - begin) / milliseconds(1))}});
   co_return Expected<void>();
+}
+
+/// Until nobody can ask for it any more: the mirror compacts before it does what it is given next.
+net::Task<> Core::forget_history() {
+  mirror_->compact(mirror_->current());
+  net::Answer<bool> answer;
+  std::vector<Op> nothing(1);
+  nothing[0].type = EventType::kDelete;
+  nothing[0].key = kNoRow;
+  mirror_->commit(std::move(nothing),
+                  [&loop = loop_, done = answer.callback()](const Expected<CommitResult>&) {
+                    loop.post([done] { done(true); });
+                  });
+  (void)co_await answer;
 }
 
 /// Which rows are not in the mirror as etcd has them at its newest revision.
