@@ -98,7 +98,7 @@ class Tables(unittest.TestCase):
         for command in self.commands:
             if command == "help":
                 continue
-            options = set(re.findall(r"(?m)^  (?:-(\w)|--([a-z-]+))\b", said_by(command, "--help")))
+            options = set(re.findall(r"(?m)^  (?:-(\w)|--([a-z0-9-]+))(?= |$)", said_by(command, "--help")))
             page = pages[f"kintsugi-{command}.1"].replace("\\-", "-")
             for short, name in options:
                 self.assertIn(f"\\fB-{short}\\fR" if short else f"\\fB--{name}\\fR", page)
