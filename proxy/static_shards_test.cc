@@ -65,15 +65,16 @@ TEST(StaticShards, WhenWrong_NamesFileLineAndKey) {
   const std::string pair = "backend: {ca_file: b.crt, cert_file: c.crt, key_file: c.key}\n";
   const std::string begin = pair + "topology:\n  source: static\n";
   EXPECT_EQ(fault(begin),
-            "/etc/k/proxy.yaml:1: topology.shards: must be a list of 1 to 4096 shards");
+            "/etc/k/proxy.yaml:6: topology.shards: must be a list of 1 to 4096 shards");
   EXPECT_EQ(fault(begin + "  shards: {}\n"),
             "/etc/k/proxy.yaml:8: topology.shards: must be a list");
   EXPECT_EQ(fault(begin + "  shards: [a]\n"),
             "/etc/k/proxy.yaml:8: topology.shards: element 0 must be a section with keys");
   const std::string list = begin + "  shards:\n    - name: a\n      url: https://a.test\n";
   EXPECT_EQ(fault(list), "accepted");
-  EXPECT_EQ(fault(list + "    - name: b\n      uri: https://b.test\n"),
-            "/etc/k/proxy.yaml:12: topology.shards[1].uri: unknown key");
+  EXPECT_EQ(
+      fault(list + "    - name: b\n      uri: https://b.test\n"),
+      "/etc/k/proxy.yaml:12: topology.shards[1].uri: unknown key \"uri\"; did you mean \"url\"?");
   EXPECT_EQ(fault(list + "    - name: B\n      url: https://b.test\n"),
             "/etc/k/proxy.yaml:11: topology.shards[1].name: must be a name of lower-case letters, "
             "digits and '-'");
@@ -97,7 +98,12 @@ TEST(StaticShards, WhenWrong_NamesFileLineAndKey) {
             "/etc/k/proxy.yaml:5: topology.shards[0].name: ca_file is required without "
             "backend.ca_file");
   EXPECT_EQ(fault("topology: {source: kcp, shards: [{name: a, url: \"https://a.test\"}]}\n"),
-            "/etc/k/proxy.yaml:5: topology.shards: is for source static only");
+            "/etc/k/proxy.yaml:1: backend.ca_file: is required\n"
+            "/etc/k/proxy.yaml:1: backend.cert_file: is required\n"
+            "/etc/k/proxy.yaml:1: backend.key_file: is required\n"
+            "/etc/k/proxy.yaml:5: topology.shards: is for source static only\n"
+            "/etc/k/proxy.yaml:5: topology.root_kubeconfig: is required\n"
+            "/etc/k/proxy.yaml:5: topology.shards_kubeconfig: is required");
   EXPECT_EQ(fault("topology: {source: static, shards: [{name: a, url: \"http://a.test\"}]}\n"),
             "accepted");
 }

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/secret_file.h"
+#include "controlplane/moves/move_limits.h"
 #include "controlplane/quotas/workspace_books.h"
 #include "controlplane/shard_server.h"
 #include "net/loop.h"
@@ -130,6 +131,7 @@ class ShardProgram {
     store::LmdbParams lmdb;
     lmdb.directory = options_.layout.shard_data(options_.name);
     lmdb.books = controlplane::workspace_books();
+    lmdb.limits = controlplane::move_limits();
     auto opened = store::open_or_rescue(std::move(lmdb));
     if (!opened) {
       return fail(std::move(opened.error()));

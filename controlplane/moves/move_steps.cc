@@ -16,6 +16,7 @@
 #include "controlplane/catalog/cached_resources.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/moves/move_book.h"
+#include "controlplane/moves/move_limits.h"
 #include "krm/annotations.h"
 #include "store/raise.h"
 
@@ -24,9 +25,7 @@ namespace {
 
 using krm::Json;
 
-constexpr std::size_t kPageBytes = 512U << 10U;  // of values, but one row at least
-constexpr std::size_t kMostRows = 100'000;
-constexpr std::size_t kMostRowBytes = 256U << 20U;
+constexpr std::size_t kPageBytes = 512U << 10U;        // of values, but one row at least
 constexpr std::int64_t kEndedRowsLive = 24 * 60 * 60;  // [s]
 /// So far behind what the origin has told anybody the revisions of the destination begin.
 constexpr std::int64_t kRevisionJump = 1'000'000;
@@ -388,11 +387,11 @@ void MoveSteps::arrive(const std::string& cluster, const Json& asked, Done done)
     for (const Json& one : entries == nullptr ? Json::Array() : entries->items()) {
       add(one);
     }
-    return !broken && ops.size() <= kMostRows && bytes <= kMostRowBytes;
+    return !broken && ops.size() <= kMostMovedRows && bytes <= kMostMovedBytes;
   });
   const Json* wanted = asked.find("pages");
   const Json* revision = asked.find("revision");
-  if (ops.size() > kMostRows || bytes > kMostRowBytes) {
+  if (ops.size() > kMostMovedRows || bytes > kMostMovedBytes) {
     done(fail(never("the logical cluster is too large to be moved")));
     return;
   }

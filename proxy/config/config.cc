@@ -132,6 +132,9 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text, const std::strin
   const krm::ConfigTable table =
       key_table(config, std::filesystem::path(path).parent_path().string());
   reader->read(table);
+  if (!reader->is_right()) {
+    return fail(reader->error());
+  }
   if (origin != nullptr) {
     origin->lines = reader->lines();
   }

@@ -238,15 +238,21 @@ TEST(ProxyConfig, WhenRevocationListsAreNamed_SE141_TheyAreRead) {
 
 TEST(ProxyConfig, OP105_EveryFaultIsTold_EachOnALineOfItsOwn) {
   EXPECT_EQ(fault("kind: ProxyConfiguration\napiVersion: kintsugi.dev/v1alpha1\n"
-                  "external_ulr: x\nloops: many\nlistener:\n  port: 70000\n  cert_file: a\n"
+                  "external_ulr: x\nloops: many\nlistener:\n  port: 70000\n"
                   "topology: {root_kubeconfig: r, shards_kubeconfig: s}\n"
                   "backend: {ca_file: a, cert_file: b, key_file: c}\n"
                   "authentication: {client_ca_file: c}\n"),
             "/etc/k/proxy.yaml:3: external_ulr: unknown key \"external_ulr\"; did you mean "
             "\"external_url\"?\n"
             "/etc/k/proxy.yaml:4: loops: must be a number from 0 to 256\n"
-            "/etc/k/proxy.yaml:5: listener.key_file: is required\n"
             "/etc/k/proxy.yaml:6: listener.port: must be a number from 0 to 65535");
+  EXPECT_EQ(fault("kind: ProxyConfiguration\napiVersion: kintsugi.dev/v1alpha1\n"
+                  "listener:\n  cert_file: a\n"
+                  "topology: {root_kubeconfig: r, shards_kubeconfig: s}\n"
+                  "backend: {ca_file: a, cert_file: b}\n"
+                  "authentication: {client_ca_file: c}\n"),
+            "/etc/k/proxy.yaml:3: listener.key_file: is required\n"
+            "/etc/k/proxy.yaml:6: backend.key_file: is required");
 }
 
 TEST(ProxyConfig, OP106_WhatIsInForceIsShownWithItsSourceAndReadsBack) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 
+#include "store/batches.h"
 #include "store/lmdb/backup.h"
 #include "store/lmdb/check.h"
 #include "store/testing/test_store.h"
@@ -64,7 +65,9 @@ class Rescue : public ::testing::Test {
                 std::string(i % 50 == 0 ? 12'000 : 100 + i, static_cast<char>('a' + round))));
       }
       std::sort(ops.begin(), ops.end(), [](const Op& a, const Op& b) { return a.key < b.key; });
-      EXPECT_TRUE((*store)->commit_wait(std::move(ops)));
+      while (!ops.empty()) {
+        EXPECT_TRUE((*store)->commit_wait(take_batch(ops, (*store)->limits())));
+      }
     }
     revision_ = (*store)->current();
     EXPECT_TRUE((*store)->range({}, [this](const EntryView& entry) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 
+#include "store/batches.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/page_format.h"
 #include "store/lmdb/lmdb_store.h"
@@ -47,7 +48,9 @@ class PageWalk : public ::testing::Test {
       ops.erase(std::unique(ops.begin(), ops.end(),
                             [](const Op& a, const Op& b) { return a.key == b.key; }),
                 ops.end());
-      EXPECT_TRUE(store.commit_wait(std::move(ops)));
+      while (!ops.empty()) {
+        EXPECT_TRUE(store.commit_wait(take_batch(ops, store.limits())));
+      }
     }
     store.compact(6);
     store.compact_now_for_test();
