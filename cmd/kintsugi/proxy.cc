@@ -24,7 +24,7 @@ LogLevel level_of(std::string_view name) {
                            : LogLevel::kInfo;
 }
 
-/// A line for each fault. Under kcp's command line the status is kcp's.
+/// A line for each fault. What a flag of kcp says has kcp's status.
 int complain_of_config(const ProxyCommandLine& line, const Error& error) {
   const bool looks = !line.validate.empty();
   std::string text(error.message());
@@ -32,7 +32,7 @@ int complain_of_config(const ProxyCommandLine& line, const Error& error) {
     text.insert(at + 1, looks ? "error: " : "kintsugi proxy: ");
   }
   std::fprintf(stderr, "%s%s\n", looks ? "error: " : "kintsugi proxy: ", text.c_str());
-  return line.config.empty() ? 1 : 2;
+  return line.config.empty() || text.starts_with("--") ? 1 : 2;
 }
 
 /// --validate, --print-effective.

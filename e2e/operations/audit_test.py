@@ -178,8 +178,8 @@ class Audit(unittest.TestCase):
                  "--audit-log-maxbackup=2", "--audit-log-maxage=7", "--audit-log-format=json"]
         proxy = kit.Proxy(installation)
         command = [str(kit.BINARY), "proxy", "--config", str(proxy.dir / "proxy.yaml")]
-        for wrong, status, text in ((["--audit-log-format=legacy"], 2, "--audit-log-format: \"legacy\" is not json"),
-                                    (["--audit-policy-file=/no/such"], 2, "--audit-policy-file: /no/such"),
+        for wrong, status, text in ((["--audit-log-format=legacy"], 1, "--audit-log-format: \"legacy\" is not json"),
+                                    (["--audit-policy-file=/no/such"], 1, "--audit-policy-file: /no/such"),
                                     (["--audit-log-path", "/no/such/log"], 1, "audit.log_file: /no/such/log")):
             run = subprocess.run([*command, *wrong], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, status)

@@ -1,7 +1,9 @@
 #include "server/worker_metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -204,6 +206,10 @@ class WorkerMetrics final : public MetricSource {
   void fill_own(MetricFamilies& out) const {
     for (std::size_t i = 0; i < report_.families.size(); ++i) {
       const workers::RoleFamily& of = report_.families[i];
+      if (of.histogram) {
+        fill_histogram(i, out);
+        continue;
+      }
       out.family({std::string(of.name),
                   std::string(of.help),
                   of.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge,
@@ -214,6 +220,27 @@ class WorkerMetrics final : public MetricSource {
         }
       }
     }
+  }
+
+  void fill_histogram(std::size_t family, MetricFamilies& out) const {
+    const workers::RoleFamily& of = report_.families[family];
+    out.histogram(of.name, of.help);
+    MetricFamilies::Histogram histogram;
+    for (const auto& [key, value] : report_.series) {
+      if (key.first != family) {
+        continue;
+      }
+      if (key.second.front() == "sum") {
+        histogram.sample_sum = value;
+        continue;
+      }
+      const double bound = std::strtod(key.second.front().c_str(), nullptr);
+      histogram.bucket.push_back({static_cast<std::uint64_t>(value), bound});
+      histogram.sample_count = std::max(histogram.sample_count, static_cast<std::uint64_t>(value));
+    }
+    std::sort(histogram.bucket.begin(), histogram.bucket.end(),
+              [](const auto& a, const auto& b) { return a.upper_bound < b.upper_bound; });
+    out.sample({}, std::move(histogram));
   }
 
   const WorkerReport& report_;

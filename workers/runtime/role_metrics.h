@@ -15,6 +15,9 @@ struct RoleFamily {
   std::string_view name, help;
   bool counter = false;  ///< else a gauge
   std::vector<std::string_view> labels;
+  /// Without labels; its series are by upper bound, each with what the smaller ones have ("0.001",
+  /// "+Inf"), and "sum".
+  bool histogram = false;
 };
 
 /// Values by position of the family in Role::families and values of its labels. Units add theirs.

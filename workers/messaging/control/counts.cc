@@ -17,9 +17,7 @@ enum Family : std::size_t {
   kRequests,
   kRepairs,
   kWrites,
-  kSecondsBucket,
-  kSecondsSum,
-  kSecondsCount
+  kSeconds
 };
 
 /// As a histogram's series are: each bucket has those of the smaller ones.
@@ -30,10 +28,9 @@ void count_durations(const DurationHistogram& durations, RoleSeries& out) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < kBounds.size(); ++i) {
     below += durations.counts[i];
-    out[{kSecondsBucket, {kBounds[i]}}] += static_cast<double>(below);
+    out[{kSeconds, {kBounds[i]}}] += static_cast<double>(below);
   }
-  out[{kSecondsSum, {}}] += std::chrono::duration<double>(durations.sum).count();
-  out[{kSecondsCount, {}}] += static_cast<double>(durations.count);
+  out[{kSeconds, {"sum"}}] += std::chrono::duration<double>(durations.sum).count();
 }
 
 std::string_view kind_text(ComponentKind kind) {
@@ -79,12 +76,11 @@ std::vector<RoleFamily> messaging_families() {
        true,
        {"component", "type"}},
       {"messaging_settings_writes_total", "writes of address settings", true, {}},
-      {"messaging_mgmt_seconds_bucket",
-       "histogram of management requests: until the answer or the deadline",
-       true,
-       {"le"}},
-      {"messaging_mgmt_seconds_sum", "of these, all together", true, {}},
-      {"messaging_mgmt_seconds_count", "of these, how many", true, {}},
+      {"messaging_mgmt_seconds",
+       "management requests: until the answer or the deadline",
+       false,
+       {},
+       true},
   };
 }
 
