@@ -13,6 +13,7 @@
 #include "base/guard.h"
 #include "base/last_resort.h"
 #include "base/strings.h"
+#include "base/version.h"
 
 namespace kintsugi {
 namespace {
@@ -117,7 +118,7 @@ void ProcessMetrics::fill(MetricFamilies& out) const {
             static_cast<double>(booted) +
                 static_cast<double>(stat_field(stat, kStart)) / static_cast<double>(ticks));
   out.gauge("kintsugi_build_info", "1, by what is running", {"version", "compiler", "process"});
-  out.sample({KINTSUGI_VERSION, kCompiler, process_}, 1);
+  out.sample({build_version(), kCompiler, process_}, 1);
   out.counter("kintsugi_caught_exceptions_total",
               "faults of the program that ended one request instead of the process",
               caught_exceptions());

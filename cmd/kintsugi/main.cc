@@ -6,6 +6,7 @@
 
 #include "base/near_name.h"
 #include "base/recycled_memory.h"
+#include "base/version.h"
 #include "cmd/kintsugi/build_data.h"
 #include "cmd/kintsugi/commands.h"
 #include "net/service_notices.h"
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
   kintsugi::recycle_memory_of_openssl();
   std::signal(SIGPIPE, SIG_IGN);
   kintsugi::cmd::set_build_data(kintsugi::cmd::generated_build_data());
+  kintsugi::set_build_version(kintsugi::cmd::build_data().version.data());
   (void)kintsugi::net::service_notices();  // before there are threads and children
   kintsugi::server::raise_descriptor_limit();
   kintsugi::server::take_short_turns();
