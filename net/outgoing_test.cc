@@ -482,7 +482,12 @@ TEST_F(OutgoingTest, SE107_WhoRepeatsWhatNobodyGuessesIsProven) {
   };
   EXPECT_GE(seconds_for("another"), milliseconds(450));
   EXPECT_GE(seconds_for(""), milliseconds(450));
-  EXPECT_LT(seconds_for("secret"), milliseconds(450));
+  // On a machine that does other work one try says nothing: what is paced never takes less.
+  bool unpaced = false;
+  for (int i = 0; i < 10 && !unpaced; ++i) {
+    unpaced = seconds_for("secret") < milliseconds(450);
+  }
+  EXPECT_TRUE(unpaced);
 }
 
 TEST(OutgoingResolver, WhenItsCallerGoes_NobodyIsTold) {
