@@ -4,6 +4,7 @@
 #include <array>
 
 #include "auth/user_document.h"
+#include "base/shown_text.h"
 #include "base/strings.h"
 #include "krm/annotations.h"
 #include "krm/json.h"
@@ -29,15 +30,6 @@ Json object_reference(const krm::RequestInfo& info) {
     }
   }
   return out;
-}
-
-/// Paths and fields may hold any bytes, lines of JSON may not.
-std::string as_utf8(std::string line) {
-  if (!is_valid_utf8(line)) {
-    const auto foreign = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
-    std::replace_if(line.begin(), line.end(), foreign, '?');
-  }
-  return line;
 }
 
 /// Keys of queries whose values are credentials.
@@ -113,7 +105,7 @@ std::string audit_line(const AuditEvent& event) {
   out["requestReceivedTimestamp"] = rfc3339_micro(event.received_at);
   out["stageTimestamp"] = rfc3339_micro(event.received_at + taken);
   out["latencyMicroseconds"] = taken;
-  return as_utf8(out.dump());
+  return shown_text(out.dump());
 }
 
 std::string audit_id_of(std::string_view given) {

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "auth/audit_totals.h"
 #include "base/log.h"
 #include "base/time.h"
 
@@ -88,7 +87,7 @@ class AuditLog::Writer {
 
   void wake();
   [[nodiscard]] LineTotals& totals() const noexcept {
-    return file_.is_access_log ? access_totals() : audit_totals().file;
+    return file_.counted_in != nullptr ? *file_.counted_in : audit_totals().file;
   }
   void write_waiting();
   void open_again();

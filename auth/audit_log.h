@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "auth/audit_totals.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -21,8 +22,8 @@ struct AuditFile {
   std::uint32_t days = 0;          ///< they are kept so long; 0: for ever
   /// That wait at most, with what their keeping takes.
   std::size_t queue_bytes = std::size_t{16} << 20;
-  Duration last_wait = seconds(5);  ///< at the end
-  bool is_access_log = false;       ///< counted as that, and called so in messages
+  Duration last_wait = seconds(5);   ///< at the end
+  LineTotals* counted_in = nullptr;  ///< of static life; null: the audit logs' (audit_totals.h)
 };
 
 /// A file of lines, written by a thread of its own: no loop waits for the disk, nor for a lock.

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "base/log_level.h"
+#include "base/shown_text.h"
 #include "base/strings.h"
 #include "base/time.h"
 
@@ -20,16 +21,9 @@ constexpr std::size_t kMostShown = 1024;  // bytes of a value
 
 /// What a line shows of a value: UTF-8, and not all of a long one.
 std::string shown(std::string_view text) {
-  std::string out(text.substr(0, kMostShown));
-  if (out.size() < text.size()) {
-    while (!out.empty() && (static_cast<unsigned char>(text[out.size()]) & 0xC0U) == 0x80) {
-      out.pop_back();  // no part of a character
-    }
+  std::string out = shown_text(text, kMostShown);
+  if (text.size() > kMostShown) {
     out.append("… (").append(std::to_string(text.size())).append(" bytes)");
-  }
-  if (!is_valid_utf8(out)) {
-    std::replace_if(
-        out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
   }
   return out;
 }

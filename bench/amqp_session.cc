@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "bench/flags.h"
 #include "workers/messaging/amqp/management_session.h"
 #include "workers/messaging/amqp/testing/management_peer.h"
 
@@ -104,18 +105,12 @@ int run(std::uint64_t requests, std::size_t window, bool broker) {
 }  // namespace kintsugi::bench
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> flags;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    flags[argv[i]] = argv[i + 1];
-  }
-  const auto number = [&](const char* name, std::uint64_t otherwise) {
-    return flags.count(name) == 0 ? otherwise : std::strtoull(flags[name].c_str(), nullptr, 10);
-  };
-  const std::uint64_t requests = number("--requests", 200'000);
-  const std::uint64_t window = number("--window", 100);
+  const kintsugi::bench::Flags flags(argc, argv);
+  const std::uint64_t requests = flags.number("--requests", 200'000);
+  const std::uint64_t window = flags.number("--window", 100);
   if (requests == 0 || window == 0) {
     std::fputs("amqp_session: --requests and --window are at least 1\n", stderr);
     return 2;
   }
-  return kintsugi::bench::run(requests, window, flags["--case"] == "broker");
+  return kintsugi::bench::run(requests, window, flags.text("--case") == "broker");
 }

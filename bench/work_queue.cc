@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "workers/runtime/queue/keyed_queue.h"
 
 namespace kintsugi::bench {
@@ -142,17 +143,11 @@ void memory(std::uint64_t keys, std::uint64_t scopes) {
 }  // namespace kintsugi::bench
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> flags;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    flags[argv[i]] = argv[i + 1];
-  }
-  const auto number = [&](const char* name, std::uint64_t otherwise) {
-    return flags.count(name) == 0 ? otherwise : std::strtoull(flags[name].c_str(), nullptr, 10);
-  };
-  const std::string what = flags["--case"];
-  const std::uint64_t keys = number("--keys", 1'000'000);
-  const std::uint64_t scopes = number("--scopes", 1'000);
-  const std::uint64_t rounds = number("--rounds", 3);
+  const kintsugi::bench::Flags flags(argc, argv);
+  const std::string what = flags.text("--case");
+  const std::uint64_t keys = flags.number("--keys", 1'000'000);
+  const std::uint64_t scopes = flags.number("--scopes", 1'000);
+  const std::uint64_t rounds = flags.number("--rounds", 3);
   if (keys == 0 || scopes == 0) {
     std::fputs("work_queue: --keys and --scopes are at least 1\n", stderr);
     return 2;

@@ -320,4 +320,10 @@ std::string config_json(const std::vector<ShownKey>& keys, std::string_view file
   return out.dump() + "\n";
 }
 
+std::string effective_config(std::string_view form, std::string_view kind,
+                             const std::vector<ShownKey>& keys, std::string_view path) {
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  return form == "json" ? config_json(keys, file) : config_yaml(kind, keys, file);
+}
+
 }  // namespace kintsugi::krm

@@ -118,6 +118,10 @@ struct ConfigOrigin {
 /// `# proxy.yaml:9`, `# command line`. nullopt: none has.
 [[nodiscard]] std::string config_yaml(std::string_view kind, const std::vector<ShownKey>& keys,
                                       std::optional<std::string_view> file = {});
+/// What --print-effective prints. @param form  "json", else YAML. @param path  of the document.
+[[nodiscard]] std::string effective_config(std::string_view form, std::string_view kind,
+                                           const std::vector<ShownKey>& keys,
+                                           std::string_view path);
 /// [{"key", "value", "source", "line"}]; line 0 where there is none. Ends in a newline.
 [[nodiscard]] std::string config_json(const std::vector<ShownKey>& keys, std::string_view file);
 

@@ -112,7 +112,7 @@ Expected<void> ProxyControl::open_access_log() {
                                    .rotate_bytes = std::uint64_t{config.max_size_mb} << 20,
                                    .backups = config.max_backups,
                                    .days = config.max_age_days,
-                                   .is_access_log = true});
+                                   .counted_in = &auth::access_totals()});
   if (!log) {
     return fail(std::move(log.error()).at("access_log.file"));
   }

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -38,12 +37,10 @@ int complain_of_config(const ProxyCommandLine& line, const Error& error) {
 /// --validate, --print-effective.
 int look(const ProxyCommandLine& line, const server::LoadedProxyConfig& loaded) {
   const std::string name = loaded.path.empty() ? "command line" : loaded.path;
-  const std::string file = std::filesystem::path(loaded.path).filename().string();
   if (!line.print_effective.empty()) {
-    const auto keys = proxy::shown_config(loaded.config, loaded.origin);
-    const std::string text = line.print_effective == "json"
-                                 ? krm::config_json(keys, file)
-                                 : krm::config_yaml("ProxyConfiguration", keys, file);
+    const std::string text =
+        krm::effective_config(line.print_effective, "ProxyConfiguration",
+                              proxy::shown_config(loaded.config, loaded.origin), loaded.path);
     std::fputs(text.c_str(), stdout);
   }
   if (line.validate == "syntax") {

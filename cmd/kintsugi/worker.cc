@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -109,10 +108,8 @@ std::string shown(const Options& options, const server::WorkerConfig& config) {
   if (options.print_effective.empty()) {
     return options.config + ": ok\n";
   }
-  const auto keys = server::shown_config(config, options.origin);
-  const std::string file = std::filesystem::path(options.config).filename().string();
-  return options.print_effective == "json" ? krm::config_json(keys, file)
-                                           : krm::config_yaml("WorkerConfiguration", keys, file);
+  return krm::effective_config(options.print_effective, "WorkerConfiguration",
+                               server::shown_config(config, options.origin), options.config);
 }
 
 }  // namespace

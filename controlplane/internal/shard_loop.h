@@ -9,6 +9,7 @@
 
 #include "apiserver/server.h"
 #include "auth/certificate_proofs.h"
+#include "auth/own_roles.h"
 #include "auth/token_proofs.h"
 #include "controlplane/catalog/api_catalog.h"
 #include "controlplane/catalog/bound_kinds.h"
@@ -25,6 +26,7 @@
 #include "controlplane/internal/shard_accounts.h"
 #include "controlplane/internal/shard_handler.h"
 #include "controlplane/internal/type_tokens.h"
+#include "controlplane/kinds/kcp_kinds.h"
 #include "controlplane/moves/fenced_store.h"
 #include "controlplane/moves/move_book.h"
 #include "controlplane/moves/move_steps.h"
@@ -145,9 +147,9 @@ class ShardLoop {
   VirtualResources virtuals_{bound_};
   MoveBook moves_;
   MoveSteps move_steps_;
-  MoveView move_view_{move_steps_};
+  AnsweringView move_view_{*cluster_dump_kind(), auth::kGroupOwnShard, answer_moves(move_steps_)};
   ServerFacts notes_{loop_, store_};
-  PartitionView partition_view_{notes_};
+  AnsweringView partition_view_{*partition_note_kind(), auth::kGroupOwnProxy, answer_notes(notes_)};
   std::unique_ptr<kinds::StaticPlusCrdRegistry> own_kinds_;
   std::unique_ptr<ShardRegistry> registry_;
   std::unique_ptr<LifecycleViews> lifecycle_views_;

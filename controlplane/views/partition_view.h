@@ -1,12 +1,10 @@
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
+#include <string_view>
 
-#include "apiserver/server.h"
 #include "controlplane/clusters/server_facts.h"
-#include "controlplane/views/view_resolver.h"
+#include "controlplane/views/answering_view.h"
 
 namespace kintsugi::controlplane {
 
@@ -14,25 +12,12 @@ namespace kintsugi::controlplane {
 /// and name of the Partition; without selector it selects all shards.
 inline constexpr std::string_view kPartitionFacts = "partitions";
 
-/// Where a proxy says what a Partition selects that a ClusterCachedResourceEndpointSlice of this
-/// shard names: POST of partitionnotes below /services/partitions/<cluster>/clusters/<cluster>, by
-/// the certificate of a proxy alone. Nothing can be read there. A note of a Partition that no slice
-/// of the logical cluster names is 404, so that not more is stored than slices need. `gone` takes
-/// back what the same source has told, of no other one. Threads: one loop.
-class PartitionView {
- public:
-  /// @param facts  outlives it, and so do all calls into the view.
-  explicit PartitionView(ServerFacts& facts);
-  ~PartitionView();
-  PartitionView(const PartitionView&) = delete;
-  PartitionView& operator=(const PartitionView&) = delete;
-  [[nodiscard]] Expected<std::optional<apiserver::ClusterTarget>> resolve(
-      const ViewRequest& request);
-
- private:
-  class One;
-  std::shared_ptr<One> view_;
-};
+/// How a shard answers partitionnotes in the view `partitions`: a proxy says there what a Partition
+/// selects that a ClusterCachedResourceEndpointSlice of this shard names. A note of a Partition
+/// that no slice of the logical cluster names is 404, so that not more is stored than slices need.
+/// `gone` takes back what the same source has told, of no other one. @param facts  outlives the
+/// view.
+[[nodiscard]] AnsweringView::Answer answer_notes(ServerFacts& facts);
 
 /// What is stored because of a note, beside what there is: the note of another source about a
 /// Partition that exists replaces what there is. Pure.

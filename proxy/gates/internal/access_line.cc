@@ -5,7 +5,7 @@
 #include <charconv>
 #include <ctime>
 
-#include "base/strings.h"
+#include "base/shown_text.h"
 #include "krm/json.h"
 
 namespace kintsugi::proxy {
@@ -14,23 +14,9 @@ namespace {
 constexpr std::size_t kMostPath = 512, kMostText = 256;  // bytes
 constexpr int kTooMany = 429, kServerFault = 500;
 
-/// No longer than `most`, no part of a character, and UTF-8.
-std::string bounded(std::string_view text, std::size_t most) {
-  std::string out(text.substr(0, most));
-  while (out.size() < text.size() && !out.empty() &&
-         (static_cast<unsigned char>(text[out.size()]) & 0xC0U) == 0x80) {
-    out.pop_back();
-  }
-  if (!is_valid_utf8(out)) {
-    std::replace_if(
-        out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  }
-  return out;
-}
-
 /// The path, which is all of a target that is shown.
 std::string path_of(std::string_view target) {
-  return bounded(target.substr(0, target.find('?')), kMostPath);
+  return shown_text(target.substr(0, target.find('?')), kMostPath);
 }
 
 /// The trace of a W3C traceparent, "" for what is none.
@@ -101,7 +87,7 @@ std::string clf_time(std::int64_t at) {
 
 /// A word of a line of text: nothing that ends it.
 std::string word(std::string_view text) {
-  std::string out = bounded(text, kMostText);
+  std::string out = shown_text(text, kMostText);
   std::replace_if(
       out.begin(), out.end(),
       [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '\x7f'; }, '_');
@@ -135,28 +121,28 @@ std::string access_json(const AccessEvent& event) {
     line.digits("ttfb_ms", milliseconds_text(event.first));
   }
   line.text("proto", event.version == 1 ? "HTTP/1.1" : "HTTP/2");
-  line.text("method", bounded(event.method, kMostText));
+  line.text("method", shown_text(event.method, kMostText));
   line.text("path", path_of(event.target));
-  line.text("verb", bounded(info.verb, kMostText));
+  line.text("verb", shown_text(info.verb, kMostText));
   if (info.is_resource) {
-    line.text("gvr", bounded((info.group.empty() ? "" : info.group + "/") + info.version + "/" +
-                                 info.resource,
-                             kMostText));
-    line.text("ns", bounded(info.ns, kMostText));
-    line.text("name", bounded(info.name, kMostText));
-    line.text("sub", bounded(info.subresource, kMostText));
+    line.text("gvr", shown_text((info.group.empty() ? "" : info.group + "/") + info.version + "/" +
+                                    info.resource,
+                                kMostText));
+    line.text("ns", shown_text(info.ns, kMostText));
+    line.text("name", shown_text(info.name, kMostText));
+    line.text("sub", shown_text(info.subresource, kMostText));
   }
-  line.text("cluster", bounded(event.note.cluster, kMostText));
-  line.text("shard", bounded(event.note.shard, kMostText));
+  line.text("cluster", shown_text(event.note.cluster, kMostText));
+  line.text("shard", shown_text(event.note.shard, kMostText));
   line.number("code", static_cast<std::uint64_t>(std::max(event.code, 0)));
   line.text("flags", access_flags(event));
   line.number("bytes_in", event.in);
   line.number("bytes_out", event.out);
-  line.text("user", bounded(event.note.user, kMostText));
+  line.text("user", shown_text(event.note.user, kMostText));
   line.number("groups_n", event.note.groups);
   line.text("client", event.address);
-  line.text("agent", bounded(event.agent, kMostText));
-  line.text("audit_id", bounded(event.audit_id, kMostText));
+  line.text("agent", shown_text(event.agent, kMostText));
+  line.text("audit_id", shown_text(event.audit_id, kMostText));
   line.text("trace", trace_of(event.trace_parent));
   return line.take();
 }
