@@ -10,9 +10,10 @@
 /// name; a list the first ten; a watch is over with its first event, with --depth when the server
 /// ends it after a second. With --rate a time is measured from when its request was due, also if
 /// this tool sent it later. "event" is how long after a write was due its event came to a watch of
-/// --follow; "behind" how much too late requests were sent.
+/// --follow; "behind" how much too late requests were sent; "all" are the requests of the mix.
 /// stdin: "go" begins, "mark" answers with one JSON line of all since the last: for each kind
-/// number, p50, p99, most [us], and how often each status (0: none) came.
+/// number, p50, p99, most [us]; "users_p99" of each user's own requests, whatever their kinds; and
+/// how often each status (0: none) came.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -28,9 +29,9 @@
 namespace kintsugi::bench {
 namespace {
 
-enum Kind : std::size_t { kGet, kWrite, kList, kWatch, kFollow, kBehind, kKinds };
-constexpr std::array<std::string_view, kKinds> kNames = {"get",   "write", "list",
-                                                         "watch", "event", "behind"};
+enum Kind : std::size_t { kGet, kWrite, kList, kWatch, kFollow, kBehind, kAll, kKinds };
+constexpr std::array<std::string_view, kKinds> kNames = {"get",   "write",  "list", "watch",
+                                                         "event", "behind", "all"};
 constexpr std::string_view kKnown = "kube-root-ca.crt";
 
 struct User {
@@ -38,10 +39,12 @@ struct User {
   std::vector<std::unique_ptr<Link>> links;  ///< their streams
   std::size_t next_kind = 0, next_link = 0;
   std::uint64_t due = 0;  ///< [ns]
+  Histogram times;        ///< of what it asked [us]
 };
 
 struct Request : Submission {
   Kind kind = kGet;
+  User* user = nullptr;
   std::uint64_t due = 0;  ///< [ns]
   std::string line;
   int status = 0;
@@ -154,9 +157,10 @@ class Load {
     send(user, link, mix_[user.next_kind++ % mix_.size()], due);
   }
 
-  void send(const User& user, Link& link, Kind kind, std::uint64_t due) {
+  void send(User& user, Link& link, Kind kind, std::uint64_t due) {
     auto* request = new Request;
     request->kind = kind;
+    request->user = &user;
     request->due = due;
     fill(*request, user);
     const std::string_view method = kind != kWrite ? "GET" : creates_ ? "POST" : "PUT";
@@ -208,7 +212,13 @@ class Load {
                   static_cast<unsigned long long>(times_[kind].max()));
       times_[kind].clear();
     }
-    std::printf("\"status\":{");
+    std::printf("\"users_p99\":[");
+    for (const auto& user : users_) {
+      std::printf("%s%llu", user == users_.front() ? "" : ",",
+                  static_cast<unsigned long long>(user->times.quantile(0.99)));
+      user->times.clear();
+    }
+    std::printf("],\"status\":{");
     const char* between = "";
     for (const auto& [status, number] : statuses_) {
       std::printf("%s\"%d\":%llu", between, status, static_cast<unsigned long long>(number));
@@ -225,7 +235,10 @@ class Load {
     }
     ++statuses_[request.status];
     if (request.status / 100 == 2) {
-      times_[request.kind].add((now_ns() - request.due) / 1'000);
+      const std::uint64_t took = (now_ns() - request.due) / 1'000;
+      times_[request.kind].add(took);
+      times_[kAll].add(took);
+      request.user->times.add(took);
     }
   }
 
