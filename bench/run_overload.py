@@ -72,17 +72,18 @@ def watch_memory(pids, most, seconds):
 def measure(installation, proxy, arguments):
     others = Load(installation.dir, arguments, installation.dir / "user-other-", "--users", arguments.others, "--rate", arguments.rate,
                   "--follow", arguments.follow, "--mix", arguments.mix, first=True)  # fmt: skip
-    heavy = Load(installation.dir, arguments, installation.dir / "user-heavy-", "--connections", arguments.connections, "--depth",
-                 arguments.depth, "--create", 1, "--mix", arguments.flood)  # fmt: skip
+    heavy = None
     try:
         pids = {"proxy": proxy.process.pid, "shard": installation.pid("root")}
         before, most, phases = {}, {}, {}
         others.tell("go")
         time.sleep(2)  # connections, and what is made with the first requests
         others.ask("mark")
-        window = machine.Window([*pids.values(), others.pid, heavy.pid])
         watch_memory(pids, before, arguments.seconds)
         phases["quiet"] = others.ask("mark")
+        heavy = Load(installation.dir, arguments, installation.dir / "user-heavy-", "--connections", arguments.connections, "--depth",
+                     arguments.depth, "--create", 1, "--mix", arguments.flood)  # fmt: skip
+        window = machine.Window([*pids.values(), others.pid, heavy.pid])
         heavy.tell("go")
         others_cpu = {name: machine.cpu_ns(pid) for name, pid in pids.items()}
         watch_memory(pids, most, arguments.seconds)
@@ -97,8 +98,8 @@ def measure(installation, proxy, arguments):
         time.sleep(arguments.seconds)
         phases["after"] = others.ask("mark")
     finally:
-        others.stop()
-        heavy.stop()
+        for load in filter(None, (others, heavy)):
+            load.stop()
     answers = {}
     for phase in phases.values():
         for status, number in phase.pop("status").items():
