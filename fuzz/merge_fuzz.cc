@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aggregation/bytes/cut_event.h"
+#include "aggregation/bytes/json_list.h"
 #include "aggregation/bytes/json_split.h"
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/cursor.h"

@@ -12,6 +12,7 @@
 #include "aggregation/documents/merged_document.h"
 #include "aggregation/merge_loop.h"
 #include "aggregation/rights/reviewer.h"
+#include "aggregation/watch/group_log.h"
 #include "auth/authorizer.h"
 #include "auth/request_header.h"
 #include "base/alive.h"

@@ -29,7 +29,7 @@ PARSERS = {
               "token_file.cc", "x509_identity.cc"],
              ["token", "issuer", "key_pair", "identity_headers", "audit_policy", "x509_chain"]),
     "net": (["revocation.cc", "url.cc"], ["crl", "outgoing_url"]),
-    "aggregation": (["bytes/json_split.cc", "bytes/proto_split.cc", "bytes/marker.cc", "position/cursor.cc", "position/continue_token.cc",
+    "aggregation": (["bytes/json_split.cc", "bytes/json_list.cc", "bytes/proto_split.cc", "bytes/marker.cc", "position/cursor.cc", "position/continue_token.cc",
                      "position/sequence_journal.cc"],
                     ["proto_split", "marker", "merge", "cursor", "continue", "sequence_journal", "watch_tail"]),
     "store": (["encryption/configuration.cc", "encryption/value_codec.cc"], ["encryption_config", "sealed_value"]),

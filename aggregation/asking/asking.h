@@ -43,13 +43,17 @@ class Asking {
   [[nodiscard]] shards::ShardClient* client_of(const MergeRoute& route, topology::ShardId shard);
   /// A shard's own number that nobody could tell from a cursor (AGG-517). The shard is refused for
   /// a while, before it is asked.
-  [[nodiscard]] bool is_too_large(topology::ShardId shard, std::uint64_t revision);
+  [[nodiscard]] bool is_too_large(topology::ShardId shard, std::uint64_t revision) {
+    return revision >= kFirstSequence && is_of_sequences(shard);
+  }
   [[nodiscard]] bool is_refused(topology::ShardId shard) const;
   /// Initial events of this shard and resource are taken by LIST for `duration` (AGG-806).
   void list_first(topology::ShardId shard, const Scope& scope, Duration duration);
   [[nodiscard]] bool lists_first(topology::ShardId shard, const Scope& scope) const;
 
  private:
+  [[nodiscard]] bool is_of_sequences(topology::ShardId shard);
+
   const Positions& positions_;
   std::map<std::string, TimePoint, std::less<>> lists_first_;  // until then, by shard and resource
   std::map<topology::ShardId, TimePoint> refused_;             // until then

@@ -2,19 +2,9 @@
 
 #include <algorithm>
 
-#include "aggregation/bytes/json_split.h"
 #include "aggregation/position/slot_uid.h"
 
 namespace kintsugi::aggregation {
-
-std::string_view marker_of(const MergeOptions& options, const Member& member,
-                           std::string_view cluster, std::string& room) {
-  if (!member.marker.empty() || !options.qualify_system || !is_system_cluster(cluster)) {
-    return member.marker;
-  }
-  room.assign(member.name).append(1, ':').append(cluster);
-  return room;
-}
 
 std::vector<Member> members_of(const SlotHistory& slots,
                                const std::vector<const topology::ShardInfo*>& shards) {

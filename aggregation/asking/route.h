@@ -10,6 +10,7 @@
 
 #include "aggregation/asking/merge_params.h"
 #include "aggregation/asking/merge_query.h"
+#include "aggregation/bytes/json_split.h"
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/cursor.h"
 #include "krm/request_info.h"
@@ -36,8 +37,14 @@ struct Member {
 /// What an object gets as its marker: its plain server's name, or "<shard>:<cluster>" if it is
 /// of a cluster that every shard has and these are qualified; "": it stays as it is. @param room
 /// what the answer may be kept in
-[[nodiscard]] std::string_view marker_of(const MergeOptions& options, const Member& member,
-                                         std::string_view cluster, std::string& room);
+[[nodiscard]] inline std::string_view marker_of(const MergeOptions& options, const Member& member,
+                                                std::string_view cluster, std::string& room) {
+  if (!member.marker.empty() || !options.qualify_system || !is_system_cluster(cluster)) {
+    return member.marker;
+  }
+  room.assign(member.name).append(1, ':').append(cluster);
+  return room;
+}
 
 /// Whose turn a merged read waits for where there is more to do than can be done at once, as other
 /// requests do (SE-071, SE-072).

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "aggregation/bytes/json_scan.h"
+#include "aggregation/bytes/json_split.h"
 
 namespace kintsugi::aggregation {
 namespace {

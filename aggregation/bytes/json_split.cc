@@ -1,7 +1,14 @@
 #include "aggregation/bytes/json_split.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cstring>
+#include <utility>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "krm/annotations.h"
 #include "krm/json.h"
@@ -9,9 +16,119 @@
 namespace kintsugi::aggregation {
 namespace {
 
-constexpr std::size_t kMaxEnvelope = 1U << 20;
+constexpr std::size_t kBlock = 64;
+
+/// One bit per byte of a block.
+struct StringMasks {
+  std::uint64_t quote = 0, backslash = 0;
+};
+struct BraceMasks {
+  std::uint64_t open = 0, close = 0;
+};
+
+#if defined(__SSE2__)
+
+std::uint64_t equal_mask(const __m128i (&parts)[4], __m128i wanted) noexcept {
+  std::uint64_t mask = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto bits =
+        static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(parts[i], wanted)));
+    mask |= static_cast<std::uint64_t>(bits) << (16 * i);
+  }
+  return mask;
+}
+
+StringMasks string_masks(const char* block) noexcept {
+  __m128i parts[4];
+  for (int i = 0; i < 4; ++i) {
+    parts[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block) + i);
+  }
+  return {equal_mask(parts, _mm_set1_epi8('"')), equal_mask(parts, _mm_set1_epi8('\\'))};
+}
+
+BraceMasks brace_masks(const char* block) noexcept {
+  __m128i folded[4];  // '[' and '{', ']' and '}' differ in one bit
+  for (int i = 0; i < 4; ++i) {
+    folded[i] = _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block) + i),
+                             _mm_set1_epi8(0x20));
+  }
+  return {equal_mask(folded, _mm_set1_epi8('{')), equal_mask(folded, _mm_set1_epi8('}'))};
+}
+
+#else
+
+StringMasks string_masks(const char* block) noexcept {
+  StringMasks out;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    out.quote |= block[i] == '"' ? bit : 0;
+    out.backslash |= block[i] == '\\' ? bit : 0;
+  }
+  return out;
+}
+
+BraceMasks brace_masks(const char* block) noexcept {
+  BraceMasks out;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    out.open |= block[i] == '{' || block[i] == '[' ? bit : 0;
+    out.close |= block[i] == '}' || block[i] == ']' ? bit : 0;
+  }
+  return out;
+}
+
+#endif
+
+/// Bytes that follow an odd backslash. @param escaped  carried from block to block.
+std::uint64_t escaped_mask(std::uint64_t backslash, bool& escaped, std::size_t size) noexcept {
+  if (backslash == 0) {
+    const std::uint64_t mask = escaped ? 1 : 0;
+    escaped = false;
+    return mask;
+  }
+  std::uint64_t mask = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    if (escaped) {
+      mask |= bit;
+      escaped = false;
+    } else {
+      escaped = (backslash & bit) != 0;
+    }
+  }
+  return mask;
+}
+
+/// Each bit: the parity of all bits up to it.
+std::uint64_t running_parity(std::uint64_t bits) noexcept {
+  for (const int shift : {1, 2, 4, 8, 16, 32}) {
+    bits ^= bits << shift;
+  }
+  return bits;
+}
 
 bool is_space(char c) noexcept { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+/// Behind the closing quote; npos: there is none.
+std::size_t string_end(std::string_view text, std::size_t begin) noexcept {
+  for (std::size_t at = begin + 1; at < text.size(); ++at) {
+    const auto* found =
+        static_cast<const char*>(std::memchr(text.data() + at, '"', text.size() - at));
+    if (found == nullptr) {
+      return std::string_view::npos;
+    }
+    const auto quote = static_cast<std::size_t>(found - text.data());
+    std::size_t slashes = 0;
+    while (slashes < quote - begin - 1 && text[quote - 1 - slashes] == '\\') {
+      ++slashes;
+    }
+    if (slashes % 2 == 0) {
+      return quote + 1;
+    }
+    at = quote;
+  }
+  return std::string_view::npos;
+}
 
 std::string_view text_of(std::string_view raw) noexcept {
   return plain_string(raw).value_or(std::string_view());
@@ -80,6 +197,168 @@ void read_row(std::string_view rows, EventFacts& out) {
 }
 
 }  // namespace
+
+std::size_t ValueScan::feed(std::string_view text) noexcept {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t size = std::min(kBlock, text.size() - at);
+    char padded[kBlock];
+    const char* block = text.data() + at;
+    if (size < kBlock) {
+      std::memset(padded, ' ', sizeof padded);
+      std::memcpy(padded, block, size);
+      block = padded;
+    }
+    const StringMasks marks = string_masks(block);
+    if (in_string_ && (marks.quote | marks.backslash) == 0) {
+      escaped_ = false;
+      at += size;
+      continue;
+    }
+    const std::uint64_t quotes = marks.quote & ~escaped_mask(marks.backslash, escaped_, size);
+    std::uint64_t strings = running_parity(quotes);
+    if (in_string_) {
+      strings = ~strings;
+    }
+    in_string_ = (strings >> (size - 1) & 1) != 0;
+    const BraceMasks braces = brace_masks(block);
+    const std::uint64_t open = braces.open & ~strings;
+    const std::uint64_t close = braces.close & ~strings;
+    if ((open | close) == 0) {  // most blocks: counting bits is a call without -mpopcnt
+      at += size;
+      continue;
+    }
+    begun_ = begun_ || open != 0;
+    if (depth_ > static_cast<std::uint64_t>(std::popcount(close))) {
+      depth_ += static_cast<std::uint64_t>(std::popcount(open));
+      depth_ -= static_cast<std::uint64_t>(std::popcount(close));
+      at += size;
+      continue;
+    }
+    for (std::uint64_t both = open | close; both != 0; both &= both - 1) {
+      const std::uint64_t bit = both & (~both + 1);
+      if ((open & bit) != 0) {
+        ++depth_;
+      } else if (depth_ <= 1) {
+        depth_ = 0;
+        return at + static_cast<std::size_t>(std::countr_zero(bit)) + 1;
+      } else {
+        --depth_;
+      }
+    }
+    at += size;
+  }
+  return text.size();
+}
+
+std::size_t value_end(std::string_view text, std::size_t begin) noexcept {
+  if (begin >= text.size()) {
+    return std::string_view::npos;
+  }
+  const char first = text[begin];
+  if (first == '"') {
+    return string_end(text, begin);
+  }
+  if (first == '{' || first == '[') {
+    ValueScan scan;
+    const std::size_t size = scan.feed(text.substr(begin));
+    return scan.done() ? begin + size : std::string_view::npos;
+  }
+  std::size_t end = begin;
+  while (end < text.size() && text[end] != ',' && text[end] != '}' && text[end] != ']' &&
+         !is_space(text[end])) {
+    ++end;
+  }
+  return end == begin ? std::string_view::npos : end;
+}
+
+MemberWalk::MemberWalk(std::string_view object) noexcept : text_(object) {
+  if (text_.size() < 2 || text_.front() != '{' || text_.back() != '}') {
+    broken_ = true;
+    at_ = text_.size();
+    return;
+  }
+  at_ = 1;
+}
+
+void MemberWalk::skip_space() noexcept {
+  while (at_ < text_.size() && is_space(text_[at_])) {
+    ++at_;
+  }
+}
+
+std::optional<MemberWalk::Member> MemberWalk::stop(bool broken) noexcept {
+  broken_ = broken_ || broken;
+  at_ = text_.size();
+  return std::nullopt;
+}
+
+std::optional<MemberWalk::Member> MemberWalk::next() noexcept {
+  if (at_ >= text_.size()) {
+    return std::nullopt;
+  }
+  skip_space();
+  if (at_ + 1 == text_.size()) {
+    return stop(text_[at_] != '}');
+  }
+  if (!first_) {
+    if (text_[at_] != ',') {
+      return stop(true);
+    }
+    ++at_;
+    skip_space();
+  }
+  first_ = false;
+  if (at_ >= text_.size() || text_[at_] != '"') {
+    return stop(true);
+  }
+  const std::size_t key_end = string_end(text_, at_);
+  if (key_end == std::string_view::npos) {
+    return stop(true);
+  }
+  const std::string_view key = text_.substr(at_ + 1, key_end - at_ - 2);
+  at_ = key_end;
+  skip_space();
+  if (at_ >= text_.size() || text_[at_] != ':') {
+    return stop(true);
+  }
+  ++at_;
+  skip_space();
+  const std::size_t end = value_end(text_, at_);
+  if (end == std::string_view::npos || end >= text_.size()) {
+    return stop(true);
+  }
+  const std::string_view value = text_.substr(at_, end - at_);
+  at_ = end;
+  return Member{key, value};
+}
+
+bool key_is(std::string_view raw_key, std::string_view name) {
+  if (raw_key.find('\\') == std::string_view::npos) {
+    return raw_key == name;
+  }
+  const std::optional<std::string> key = string_value('"' + std::string(raw_key) + '"');
+  return key && *key == name;
+}
+
+std::optional<std::string_view> plain_string(std::string_view raw) noexcept {
+  if (raw.size() < 2 || raw.front() != '"' || raw.find('\\') != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return raw.substr(1, raw.size() - 2);
+}
+
+std::optional<std::string> string_value(std::string_view raw) {
+  if (const std::optional<std::string_view> plain = plain_string(raw)) {
+    return std::string(*plain);
+  }
+  if (raw.empty() || raw.front() != '"') {
+    return std::nullopt;
+  }
+  const Expected<krm::Json> parsed = krm::Json::parse(raw);
+  return parsed && parsed->is_string() ? std::optional(std::string(parsed->as_string()))
+                                       : std::nullopt;
+}
 
 EventType event_type(std::string_view text) noexcept {
   static constexpr std::pair<std::string_view, EventType> kTypes[] = {
@@ -196,218 +475,17 @@ std::optional<EventFacts> event_facts(std::string_view event) {
   return out;
 }
 
-bool ListSplitter::finish_member() {
-  if (key_is(key_, "kind")) {
-    envelope_.kind = text_of(value_);
-  } else if (key_is(key_, "apiVersion")) {
-    envelope_.api_version = text_of(value_);
-  } else if (key_is(key_, "columnDefinitions")) {
-    envelope_.columns = value_ == "null" ? std::string() : value_;
-  } else if (key_is(key_, "metadata") && value_.front() == '{') {
-    MemberWalk walk(value_);
-    while (const auto member = walk.next()) {
-      if (key_is(member->key, "resourceVersion")) {
-        envelope_.resource_version = string_value(member->value).value_or("");
-      } else if (key_is(member->key, "continue")) {
-        envelope_.continue_token = string_value(member->value).value_or("");
-      } else if (key_is(member->key, "remainingItemCount")) {
-        std::int64_t count = 0;
-        const std::string_view digits = member->value;
-        if (std::from_chars(digits.data(), digits.data() + digits.size(), count).ec ==
-            std::errc()) {
-          envelope_.remaining = count;
-        }
-      } else if (key_is(member->key, "shardInfo")) {
-        envelope_.shard_info = member->value;
-      }
-    }
-    if (walk.broken()) {
-      return false;
+std::string kept_members(std::string_view metadata) {
+  std::string out;
+  for (MemberWalk walk(metadata); const auto member = walk.next();) {
+    if (member->key == "labels" || member->key == "ownerReferences") {
+      out += ",\"";
+      out += member->key;
+      out += "\":";
+      out += member->value;
     }
   }
-  key_.clear();
-  value_.clear();
-  state_ = State::kCommaOrEnd;
-  return true;
-}
-
-void ListSplitter::begin(State state, char first) {
-  value_.clear();
-  scan_.reset();
-  escaped_ = false;
-  state_ = state;
-  if (state == State::kInString) {
-    value_ += first;
-  }
-}
-
-ListSplitter::Fault ListSplitter::feed(std::string_view bytes,
-                                       const std::function<void(std::string_view)>& take) {
-  std::size_t at = 0;
-  const auto is_list_key = [this] { return key_is(key_, "items") || key_is(key_, "rows"); };
-  while (at < bytes.size()) {
-    const char c = bytes[at];
-    const bool inside = state_ == State::kInKey || state_ == State::kInString ||
-                        state_ == State::kInScalar || state_ == State::kInContainer ||
-                        state_ == State::kInItem;
-    if (!inside && is_space(c)) {
-      ++at;
-      continue;
-    }
-    switch (state_) {
-      case State::kStart:
-        if (c != '{') {
-          return Fault::kMalformed;
-        }
-        state_ = State::kKeyOrEnd;
-        ++at;
-        break;
-      case State::kKeyOrEnd:
-        if (c == '}') {
-          state_ = State::kEnd;
-          ++at;
-          break;
-        }
-        [[fallthrough]];
-      case State::kKey:
-        if (c != '"') {
-          return Fault::kMalformed;
-        }
-        key_.clear();
-        escaped_ = false;
-        state_ = State::kInKey;
-        ++at;
-        break;
-      case State::kInKey:
-        ++at;
-        if (c == '"' && !escaped_) {
-          state_ = State::kColon;
-          break;
-        }
-        escaped_ = c == '\\' && !escaped_;
-        key_ += c;
-        if (key_.size() > kMaxEnvelope) {
-          return Fault::kTooLarge;
-        }
-        break;
-      case State::kColon:
-        if (c != ':') {
-          return Fault::kMalformed;
-        }
-        state_ = State::kValue;
-        ++at;
-        break;
-      case State::kValue:
-        if (c == '[' && is_list_key()) {
-          state_ = State::kItemOrEnd;
-          items_begun_ = true;
-          ++at;
-        } else if (c == '{' || c == '[') {
-          begin(State::kInContainer, c);
-        } else if (c == '"') {
-          begin(State::kInString, c);
-          ++at;
-        } else {
-          begin(State::kInScalar, c);
-        }
-        break;
-      case State::kInContainer: {
-        const std::size_t used = scan_.feed(bytes.substr(at));
-        value_ += bytes.substr(at, used);
-        at += used;
-        if (value_.size() > kMaxEnvelope) {
-          return Fault::kTooLarge;
-        }
-        if (scan_.done() && !finish_member()) {
-          return Fault::kMalformed;
-        }
-        break;
-      }
-      case State::kInString:
-        ++at;
-        value_ += c;
-        if (value_.size() > kMaxEnvelope) {
-          return Fault::kTooLarge;
-        }
-        if (c == '"' && !escaped_) {
-          if (!finish_member()) {
-            return Fault::kMalformed;
-          }
-          break;
-        }
-        escaped_ = c == '\\' && !escaped_;
-        break;
-      case State::kInScalar:
-        if (c == ',' || c == '}' || is_space(c)) {
-          if (value_.empty() || !finish_member()) {
-            return Fault::kMalformed;
-          }
-          break;
-        }
-        value_ += c;
-        if (value_.size() > kMaxEnvelope) {
-          return Fault::kTooLarge;
-        }
-        ++at;
-        break;
-      case State::kCommaOrEnd:
-        if (c != ',' && c != '}') {
-          return Fault::kMalformed;
-        }
-        state_ = c == ',' ? State::kKey : State::kEnd;
-        ++at;
-        break;
-      case State::kItemOrEnd:
-        if (c == ']') {
-          key_.clear();
-          state_ = State::kCommaOrEnd;
-          ++at;
-          break;
-        }
-        [[fallthrough]];
-      case State::kItem:
-        if (c != '{') {
-          return Fault::kMalformed;
-        }
-        begin(State::kInItem, c);
-        break;
-      case State::kInItem: {
-        const std::string_view rest = bytes.substr(at);
-        const std::size_t used = scan_.feed(rest);
-        if (value_.size() + used > max_item_) {
-          return Fault::kTooLarge;
-        }
-        at += used;
-        if (!scan_.done()) {
-          value_ += rest;
-          break;
-        }
-        if (value_.empty()) {
-          take(rest.substr(0, used));
-        } else {
-          value_ += rest.substr(0, used);
-          take(value_);
-          value_.clear();
-        }
-        state_ = State::kItemCommaOrEnd;
-        break;
-      }
-      case State::kItemCommaOrEnd:
-        if (c == ',') {
-          state_ = State::kItem;
-        } else if (c == ']') {
-          key_.clear();
-          state_ = State::kCommaOrEnd;
-        } else {
-          return Fault::kMalformed;
-        }
-        ++at;
-        break;
-      case State::kEnd:
-        return Fault::kMalformed;
-    }
-  }
-  return Fault::kNone;
+  return out;
 }
 
 }  // namespace kintsugi::aggregation

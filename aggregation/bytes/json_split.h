@@ -7,12 +7,64 @@
 #include <string>
 #include <string_view>
 
-#include "aggregation/bytes/json_scan.h"
-#include "base/error.h"
-
-/// Taking JSON lists and event streams of shards apart into spans of bytes, as they arrive
-/// (AGG-1401).
+/// Taking JSON apart into spans of bytes, without parsing it (AGG-1401, PERF-233): where values
+/// end, the events of a watch stream as they arrive, and the few fields of an object that a merge
+/// needs. Only braces, brackets and strings are looked at; what is between them is somebody else's
+/// to check.
 namespace kintsugi::aggregation {
+
+/// Follows one JSON object or array across pieces of bytes. 64 bytes at a time; a block that cannot
+/// hold the end costs a few instructions whatever is in it.
+class ValueScan {
+ public:
+  /// How many bytes of `text` belong to the value; all of them unless done() holds afterwards. The
+  /// first byte that is ever fed has to be the opening one.
+  [[nodiscard]] std::size_t feed(std::string_view text) noexcept;
+  [[nodiscard]] bool done() const noexcept { return begun_ && depth_ == 0; }
+  /// Inside the value.
+  [[nodiscard]] bool running() const noexcept { return begun_ && depth_ > 0; }
+  void reset() noexcept { *this = ValueScan(); }
+
+ private:
+  std::uint64_t depth_ = 0;
+  bool begun_ = false;
+  bool in_string_ = false;
+  bool escaped_ = false;  // the next byte is taken literally
+};
+
+/// End of the value that begins at text[begin] (any kind of value; npos: it does not end in text).
+[[nodiscard]] std::size_t value_end(std::string_view text, std::size_t begin) noexcept;
+
+/// Goes through the members of an object that is complete in `text`. Keys and values are spans of
+/// it, values without surrounding space.
+class MemberWalk {
+ public:
+  /// @param object  from '{' to '}'.
+  explicit MemberWalk(std::string_view object) noexcept;
+  struct Member {
+    std::string_view key;    ///< between the quotes, as it stands there
+    std::string_view value;  ///< raw
+  };
+  /// nullopt at the end, and where the text is no object (broken() tells).
+  [[nodiscard]] std::optional<Member> next() noexcept;
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+
+ private:
+  void skip_space() noexcept;
+  std::optional<Member> stop(bool broken) noexcept;
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  bool first_ = true;
+  bool broken_ = false;
+};
+
+/// Whether a raw key means `name`; escapes are understood.
+[[nodiscard]] bool key_is(std::string_view raw_key, std::string_view name);
+/// The text of a raw JSON string value with its quotes; nullopt when it is none.
+[[nodiscard]] std::optional<std::string> string_value(std::string_view raw);
+/// The same without a copy where the string has no escapes; nullopt then, or when it is none.
+[[nodiscard]] std::optional<std::string_view> plain_string(std::string_view raw) noexcept;
 
 /// Cuts a watch stream into events. An event inside one piece of bytes is not copied.
 class EventSplitter {
@@ -76,60 +128,8 @@ struct EventFacts {
 /// nullopt: not a watch event. Errors and bookmarks may lack metadata.
 [[nodiscard]] std::optional<EventFacts> event_facts(std::string_view event);
 
-/// Everything of a list but its items.
-struct ListEnvelope {
-  std::string kind, api_version;
-  std::string resource_version, continue_token;
-  std::optional<std::int64_t> remaining;
-  std::string shard_info;  ///< raw metadata.shardInfo
-  std::string columns;     ///< raw columnDefinitions of a Table
-};
-
-/// Takes a list's body apart while it arrives: items (rows of a Table) one by one, the rest at the
-/// end. Key order does not matter. Memory: one item, and the envelope up to 1 MiB.
-class ListSplitter {
- public:
-  enum class Fault : std::uint8_t { kNone, kMalformed, kTooLarge };
-  explicit ListSplitter(std::size_t max_item) noexcept : max_item_(max_item) {}
-
-  [[nodiscard]] Fault feed(std::string_view bytes,
-                           const std::function<void(std::string_view item)>& take);
-  /// The list is complete.
-  [[nodiscard]] bool done() const noexcept { return state_ == State::kEnd; }
-  /// Items have begun; with typed objects everything but their end is known then.
-  [[nodiscard]] bool items_begun() const noexcept { return items_begun_; }
-  /// What is known by now; complete when done().
-  [[nodiscard]] const ListEnvelope& envelope() const noexcept { return envelope_; }
-
- private:
-  enum class State : std::uint8_t {
-    kStart,
-    kKeyOrEnd,
-    kKey,
-    kInKey,
-    kColon,
-    kValue,
-    kInContainer,
-    kInString,
-    kInScalar,
-    kCommaOrEnd,
-    kItemOrEnd,
-    kItem,
-    kInItem,
-    kItemCommaOrEnd,
-    kEnd
-  };
-  bool finish_member();
-  void begin(State state, char first);
-
-  std::size_t max_item_;
-  State state_ = State::kStart;
-  ValueScan scan_;
-  bool escaped_ = false;
-  bool items_begun_ = false;
-  std::string key_;
-  std::string value_;  // of the member or item that is incomplete
-  ListEnvelope envelope_;
-};
+/// Labels and ownerReferences of a raw metadata, each with a comma before it: what is kept of an
+/// object for the event of its end.
+[[nodiscard]] std::string kept_members(std::string_view metadata);
 
 }  // namespace kintsugi::aggregation

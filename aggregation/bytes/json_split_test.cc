@@ -12,6 +12,113 @@ namespace {
 
 using krm::Json;
 
+Json random_json(std::mt19937& random, int depth) {
+  switch (random() % (depth > 4 ? 4 : 6)) {
+    case 0:
+      return Json(static_cast<std::int64_t>(random()));
+    case 1:
+      return Json(random() % 2 == 0);
+    case 2:
+    case 3: {
+      std::string text;
+      for (std::size_t i = random() % 90; i > 0; --i) {
+        text += "\\\"{}[],:a\n\x01"[random() % 11];
+      }
+      return Json(text);
+    }
+    case 4: {
+      Json list = Json::array();
+      for (std::size_t i = random() % 6; i > 0; --i) {
+        list.push_back(random_json(random, depth + 1));
+      }
+      return list;
+    }
+    default: {
+      Json object = Json::object();
+      for (std::size_t i = random() % 6; i > 0; --i) {
+        object["k\\\"" + std::to_string(random() % 100)] = random_json(random, depth + 1);
+      }
+      return object;
+    }
+  }
+}
+
+std::string object_text(std::mt19937& random) {
+  Json object = Json::object();
+  for (int i = 0; i < 3; ++i) {
+    object["m" + std::to_string(i)] = random_json(random, 0);
+  }
+  return object.dump();
+}
+
+TEST(ValueScan, WhenFedInPieces_FindsTheSameEnd) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 3'000; ++round) {
+    const std::string value = object_text(random);
+    const std::string text = value + ",{\"more\":\"}\"}";
+    ValueScan scan;
+    std::size_t used = 0;
+    while (!scan.done()) {
+      const std::size_t piece = std::min<std::size_t>(1 + random() % 100, text.size() - used);
+      ASSERT_GT(piece, 0U);
+      used += scan.feed(std::string_view(text).substr(used, piece));
+    }
+    ASSERT_EQ(used, value.size()) << text;
+  }
+}
+
+TEST(ValueScan, WhenValueDoesNotEnd_IsRunning) {
+  ValueScan scan;
+  EXPECT_EQ(scan.feed(R"({"a":"}]\"}")"), 12U);
+  EXPECT_TRUE(scan.running());
+  EXPECT_EQ(scan.feed("}x"), 1U);
+  EXPECT_TRUE(scan.done());
+}
+
+TEST(MemberWalk, WhenObjectIsRandom_T68_PERF233_MembersAreThoseOfAParser) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 3'000; ++round) {
+    const std::string text = object_text(random);
+    const Json parsed = *Json::parse(text);
+    MemberWalk walk(text);
+    std::size_t count = 0;
+    while (const auto member = walk.next()) {
+      ++count;
+      const auto key = string_value('"' + std::string(member->key) + '"');
+      ASSERT_TRUE(key);
+      const Json* expected = parsed.find(*key);
+      ASSERT_NE(expected, nullptr) << text;
+      ASSERT_EQ(*Json::parse(member->value), *expected) << text;
+    }
+    EXPECT_FALSE(walk.broken());
+    ASSERT_EQ(count, parsed.size());
+  }
+}
+
+TEST(MemberWalk, WhenSpaced_SpacesAreLeftOut) {
+  MemberWalk walk("{ \"a\" : [1, 2] ,\n\t\"b\" :null }");
+  EXPECT_EQ(walk.next()->value, "[1, 2]");
+  EXPECT_EQ(walk.next()->value, "null");
+  EXPECT_FALSE(walk.next());
+  EXPECT_FALSE(walk.broken());
+}
+
+TEST(MemberWalk, WhenTextIsNoObject_IsBroken) {
+  for (const char* text : {"", "{", "}", "[]", "{a}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{,}",
+                           "{\"a\":1 \"b\":2}", "{\"a\":\"x}", "{\"a\":[}", "{\"a:1}"}) {
+    MemberWalk walk(text);
+    while (walk.next()) {
+    }
+    EXPECT_TRUE(walk.broken()) << text;
+  }
+}
+
+TEST(KeyIs, WhenEscaped_T68_IsUnderstood) {
+  EXPECT_TRUE(key_is("resource\\u0056ersion", "resourceVersion"));
+  EXPECT_TRUE(key_is("kind", "kind"));
+  EXPECT_FALSE(key_is("\\u00", "kind"));
+}
+
 constexpr std::size_t kMiB = 1U << 20;
 
 std::vector<std::string> split_events(const std::vector<std::string>& pieces,
@@ -137,6 +244,12 @@ TEST(EventFacts, WhenObjectIsATable_T40_RowAndColumnsAreFound) {
   }
 }
 
+TEST(KeptMembers, WhenMetadataHasMore_AGG1002_LabelsAndOwnersAreKept) {
+  EXPECT_EQ(kept_members(R"({"name":"a","labels":{"x":"y"},"uid":"u","ownerReferences":[{}]})"),
+            R"(,"labels":{"x":"y"},"ownerReferences":[{}])");
+  EXPECT_EQ(kept_members(R"({"name":"labels"})"), "");
+}
+
 TEST(EventFacts, WhenMalformed_T68_IsNothing) {
   for (const char* text :
        {"{}", R"({"type":"ADDED"})", R"({"type":"WHAT","object":{"metadata":{}}})",
@@ -153,82 +266,6 @@ TEST(EventFacts, WhenVersionIsEmptyOrZero_T68_RevisionIsZero) {
                                    R"({"resourceVersion":)" + version + "}}}");
     ASSERT_TRUE(facts);
     EXPECT_EQ(facts->facts.revision, 0U) << version;
-  }
-}
-
-struct Split {
-  std::vector<std::string> items;
-  ListEnvelope envelope;
-  bool done = false;
-  ListSplitter::Fault fault = ListSplitter::Fault::kNone;
-};
-
-Split split_list(const std::vector<std::string>& pieces) {
-  ListSplitter splitter(kMiB);
-  Split out;
-  for (const std::string& piece : pieces) {
-    out.fault = splitter.feed(piece, [&](std::string_view item) { out.items.emplace_back(item); });
-    if (out.fault != ListSplitter::Fault::kNone) {
-      break;
-    }
-  }
-  out.done = splitter.done();
-  out.envelope = splitter.envelope();
-  return out;
-}
-
-TEST(ListSplitter, WhenKeysComeInEitherOrder_T01_ItemsAndMetadataAreFound) {
-  const std::string items = R"([{"metadata":{"name":"]}"}},{"data":{"a":"\\"}}])";
-  const std::string metadata =
-      R"({"resourceVersion":"982","continue":"a\u0062c","remainingItemCount":12,)"
-      R"("shardInfo":{"selector":"x"}})";
-  std::mt19937 random(4);
-  for (const std::string& text : {R"({"kind":"ConfigMapList","apiVersion":"v1","metadata":)" +
-                                      metadata + R"(,"items":)" + items + "}\n",
-                                  R"({ "apiVersion":"v1","items": )" + items +
-                                      R"(,"kind":"ConfigMapList","metadata":)" + metadata + "}"}) {
-    for (int round = 0; round < 200; ++round) {
-      const Split split = split_list(pieces_of(text, random));
-      ASSERT_TRUE(split.done) << text;
-      ASSERT_EQ(split.items.size(), 2U);
-      EXPECT_EQ(split.items[0], R"({"metadata":{"name":"]}"}})");
-      EXPECT_EQ(split.items[1], R"({"data":{"a":"\\"}})");
-      EXPECT_EQ(split.envelope.kind, "ConfigMapList");
-      EXPECT_EQ(split.envelope.api_version, "v1");
-      EXPECT_EQ(split.envelope.resource_version, "982");
-      EXPECT_EQ(split.envelope.continue_token, "abc");
-      EXPECT_EQ(split.envelope.remaining, 12);
-      EXPECT_EQ(split.envelope.shard_info, R"({"selector":"x"})");
-    }
-  }
-}
-
-TEST(ListSplitter, WhenItemsAreNull_T01_ListIsEmpty) {
-  const Split split =
-      split_list({R"({"kind":"L","metadata":{"resourceVersion":"1"},"items":null})"});
-  EXPECT_TRUE(split.done);
-  EXPECT_TRUE(split.items.empty());
-  EXPECT_EQ(split.envelope.resource_version, "1");
-}
-
-TEST(ListSplitter, WhenATableComes_T08_RowsAndColumnsAreFound) {
-  const Split split = split_list(
-      {R"({"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"4"},)"
-       R"("columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a"]},{"cells":["b"]}]})"});
-  EXPECT_TRUE(split.done);
-  EXPECT_EQ(split.items.size(), 2U);
-  EXPECT_EQ(split.envelope.columns, R"([{"name":"Name"}])");
-}
-
-TEST(ListSplitter, WhenBodyIsCutOrBroken_T65_IsNeverDone) {
-  const std::string text = R"({"kind":"L","metadata":{"resourceVersion":"1"},"items":[{"a":1}]})";
-  for (std::size_t size = 0; size < text.size(); ++size) {
-    EXPECT_FALSE(split_list({text.substr(0, size)}).done) << size;
-  }
-  for (const char* broken :
-       {"[]", "<html>", R"({"items":[1]})", R"({"items":[{} {}]})", R"({"a" 1})", R"({"a":,})",
-        R"({"a":1}{})", R"({"a":1,})", R"({"items":[{},]})"}) {
-    EXPECT_EQ(split_list({broken}).fault, ListSplitter::Fault::kMalformed) << broken;
   }
 }
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "aggregation/bytes/json_split.h"
+#include "aggregation/bytes/json_list.h"
 #include "aggregation/bytes/proto_split.h"
 
 namespace kintsugi::aggregation {

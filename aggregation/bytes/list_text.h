@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "aggregation/bytes/json_split.h"
+#include "aggregation/bytes/json_list.h"
 
 /// The bodies of merged lists (AGG-601, AGG-1401).
 namespace kintsugi::aggregation {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "aggregation/bytes/json_scan.h"
+#include "aggregation/bytes/json_split.h"
 #include "krm/json.h"
 #include "krm/protobuf_wire.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "aggregation/bytes/json_split.h"
+#include "aggregation/bytes/json_list.h"
 
 /// The protobuf forms of lists and watch streams taken apart into spans of bytes, as they arrive
 /// (AGG-1401). Only envelopes and metadata are looked at; the rest of an object is

@@ -35,19 +35,6 @@ std::int64_t protobuf_error_code(std::string_view object) {
   return code_of(krm::decode_protobuf(object));
 }
 
-std::string json_kept(std::string_view metadata) {
-  std::string out;
-  for (MemberWalk walk(metadata); const auto member = walk.next();) {
-    if (member->key == "labels" || member->key == "ownerReferences") {
-      out += ",\"";
-      out += member->key;
-      out += "\":";
-      out += member->value;
-    }
-  }
-  return out;
-}
-
 std::string protobuf_item(std::string_view type, const StreamKind& kind,
                           const ObjectFacts& /*facts*/, std::string_view item) {
   std::string object = proto_envelope_head(kind.api_version, kind.kind, item.size());
@@ -64,8 +51,9 @@ std::string protobuf_deleted(const StreamKind& kind, const ObjectFacts& facts,
 }
 
 constexpr WatchCoding kJson{
-    "application/json", "application/json", "\n",       false,         event_facts, bookmark_event,
-    error_event,        json_marked,        item_event, deleted_event, json_kept,   json_error_code,
+    "application/json", "application/json", "\n",         false,
+    event_facts,        bookmark_event,     error_event,  json_marked,
+    item_event,         deleted_event,      kept_members, json_error_code,
 };
 constexpr WatchCoding kProtobuf{
     "application/vnd.kubernetes.protobuf",

@@ -7,6 +7,7 @@
 
 #include "aggregation/asking/asking.h"
 #include "aggregation/asking/shard_question.h"
+#include "aggregation/bytes/json_list.h"
 #include "aggregation/list/shard_pages.h"
 #include "net/loop.h"
 

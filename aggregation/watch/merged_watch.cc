@@ -223,7 +223,7 @@ void MergedWatch::on_slot_compared(std::size_t slot, std::uint64_t position) {
 void MergedWatch::on_cluster_leaves(std::size_t slot) {
   const WatchPart* part = parts_.find(slot);
   const bool reads = part != nullptr && part->attached;
-  if (reads && (!fsm_.has_head() || feed_.is_behind()) && !parts_.all_read_log()) {
+  if (reads && (!fsm_.has_head() || feed_.is_behind()) && !ClientFeed::reads_log_only(parts_)) {
     expire_moved();
   }
 }

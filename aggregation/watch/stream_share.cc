@@ -187,35 +187,22 @@ void StreamShare::join_if_level() {
   }
 }
 
-void StreamShare::add(std::string_view event, std::string_view separator, std::uint64_t revision) {
-  if (role_ != Role::kHome) {
-    return;
-  }
-  newest_ = std::max(newest_, revision);
-  if (!relays_.empty()) {
-    batch_.append(event).append(separator);
-  }
-}
-
-void StreamShare::end_batch() {
-  if (!batch_.empty()) {
-    const SharedBytes batch{std::string_view(batch_)};
-    batch_.clear();
-    std::erase_if(relays_, [&](const std::shared_ptr<StreamRelay>& relay) {
-      if (relay->left.load()) {
-        return true;
-      }
-      const bool taken = relay->push(batch);
-      if (taken) {
-        StreamRelay::wake(relay);
-      } else {
-        homes_->cut_.fetch_add(1, std::memory_order_relaxed);
-        StreamRelay::finish(relay, StreamRelay::End::kCut);
-      }
-      return !taken;
-    });
-  }
-  join_if_level();
+void StreamShare::relay_batch() {
+  const SharedBytes batch{std::string_view(batch_)};
+  batch_.clear();
+  std::erase_if(relays_, [&](const std::shared_ptr<StreamRelay>& relay) {
+    if (relay->left.load()) {
+      return true;
+    }
+    const bool taken = relay->push(batch);
+    if (taken) {
+      StreamRelay::wake(relay);
+    } else {
+      homes_->cut_.fetch_add(1, std::memory_order_relaxed);
+      StreamRelay::finish(relay, StreamRelay::End::kCut);
+    }
+    return !taken;
+  });
 }
 
 void StreamShare::on_woken() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -95,15 +96,31 @@ class StreamShare {
   /// It is not any more, or is not wanted. @param away  the shard does not answer
   void be_lost(bool away) noexcept;
   /// An event of the own stream that was understood. @param revision  0: no object has changed
-  void add(std::string_view event, std::string_view separator, std::uint64_t revision);
+  void add(std::string_view event, std::string_view separator, std::uint64_t revision) {
+    if (role_ != Role::kHome) {
+      return;
+    }
+    newest_ = std::max(newest_, revision);
+    if (!relays_.empty()) {
+      batch_.append(event).append(separator);
+    }
+  }
   /// What came in this turn is through. May call on_joined().
-  void end_batch();
+  void end_batch() {
+    if (!batch_.empty()) {
+      relay_batch();
+    }
+    if (role_ == Role::kBehind) {
+      join_if_level();
+    }
+  }
   [[nodiscard]] Role role() const noexcept { return role_; }
 
  private:
   void claim();
   void admit(const std::shared_ptr<StreamRelay>& relay);
   void on_admitted(std::uint64_t since);
+  void relay_batch();
   void join_if_level();
   void on_woken();
   void poll();

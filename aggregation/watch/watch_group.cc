@@ -25,8 +25,7 @@ WatchGroup::WatchGroup(Watches& watches, std::string key, http::RequestHead head
       question_{std::move(head), std::move(route), std::move(passed_on), {}},
       codec_(watches.positions.codec(question_.route.scope)),
       members_(question_.route.members()),
-      log_(shared_.params.group_log),
-      ring_({.least = shared_.params.resume_events}),
+      log_(shared_.params.group_log, {.least = shared_.params.resume_events}),
       counts_(shared_.stats.of(question_.route.info.group)),
       readers_(shared_.loop, shared_.params.max_stall),
       streams_(watches, question_, key_, [this](std::size_t slot) { count_collision(slot); }),
@@ -77,7 +76,7 @@ void WatchGroup::fall_asleep() {
   }
   log_.clear();
   // Of one that nobody has read there is nothing to resume at.
-  go_in(ring_.size() == 0 ? shared_.params.group_linger : ResumeRing::Limits().age);
+  go_in(log_.ring().size() == 0 ? shared_.params.group_linger : ResumeRing::Limits().age);
 }
 
 void WatchGroup::go_in(Duration rest) {
@@ -108,7 +107,6 @@ void WatchGroup::follow_held(std::size_t slot) {
   FollowedSlot& followed = *streams_.find(slot);
   followed.moved_away = shared_.view->current().moved_away(followed.stream->member().id);
   bookmark_.forget();
-  ring_.move(slot, followed.stream->position(), shared_.loop.now());
   streams_.plan_index(slot);
 }
 
@@ -116,7 +114,7 @@ void WatchGroup::begin(const Member& member, WatchStart start) {
   FollowedSlot& followed = streams_.hold(member.slot, streams_.make(*this, member, start));
   followed.accepted = false;
   followed.fresh = true;
-  log_.begin_slot(member.slot, start.revision);
+  log_.begin_slot(member.slot, start.revision, shared_.loop.now());
   if (start.initial_events) {
     log_.end_slot(member.slot);  // until all of them came nobody may begin here
   }
@@ -155,7 +153,7 @@ void WatchGroup::adopt(std::unique_ptr<MemberWatch> stream) {
   followed.accepted = true;
   followed.fresh = false;
   followed.allowed_at = shared_.loop.now();
-  log_.begin_slot(slot, followed.stream->position());
+  log_.begin_slot(slot, followed.stream->position(), shared_.loop.now());
   note("a group takes over a stream", slot);
   follow_held(slot);
   handover_.moves().remember(followed.stream->member());
@@ -168,9 +166,8 @@ void WatchGroup::drop(std::size_t slot) noexcept {
   }
   note("a group leaves a shard", slot);
   const Member member = streams_.drop(slot);
-  log_.end_slot(slot);
+  log_.leave_slot(slot, shared_.loop.now());
   handover_.moves().forget(member);
-  ring_.move(slot, std::nullopt, shared_.loop.now());
   bookmark_.forget();
 }
 
@@ -268,7 +265,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts, std::strin
     if (facts.type == EventType::kDeleted) {
       handover_.on_deleted_unseen(from.member(), facts.facts, event);
     }
-    ring_.move(slot, from.position(), shared_.loop.now());
+    log_.ring().move(slot, from.position(), shared_.loop.now());
     return;
   }
   GroupLog::Entry entry;
@@ -280,8 +277,7 @@ void WatchGroup::on_event(MemberWatch& from, const EventFacts& facts, std::strin
     entry.columns_at = static_cast<std::uint32_t>(facts.columns.data() - event.data());
     entry.columns_size = static_cast<std::uint32_t>(facts.columns.size());
   }
-  ring_.deliver(slot, entry.revision, entry.position, shared_.loop.now());
-  log_.append(std::move(entry));
+  log_.append(std::move(entry), shared_.loop.now());
 }
 
 void WatchGroup::on_bookmark(MemberWatch& from, const EventFacts& facts) {
@@ -289,13 +285,12 @@ void WatchGroup::on_bookmark(MemberWatch& from, const EventFacts& facts) {
   streams_.find(slot)->fresh = false;
   bookmark_.forget();
   bookmark_.learn(facts.facts, facts.columns);
-  ring_.move(slot, from.position(), shared_.loop.now());
+  log_.ring().move(slot, from.position(), shared_.loop.now());
 }
 
 void WatchGroup::on_initial_end(MemberWatch& from) {
   bookmark_.forget();
-  log_.raise_slot(from.member().slot, from.position());
-  ring_.move(from.member().slot, from.position(), shared_.loop.now());
+  log_.raise_slot(from.member().slot, from.position(), shared_.loop.now());
   readers_.each([](GroupReader& reader) { reader.on_group_moved(); });
 }
 
@@ -472,7 +467,7 @@ void WatchGroup::refresh() {
       departed_[slot] = {log_.end(), stream.position()};
     }
     drop(slot);
-    ring_.move(slot, 0, shared_.loop.now());  // who reads on has nothing of it
+    log_.ring().move(slot, 0, shared_.loop.now());  // who reads on has nothing of it
   }
   for (const Member& member : now) {
     const bool known = std::any_of(members_.begin(), members_.end(), [&member](const Member& one) {
@@ -560,9 +555,7 @@ void WatchGroup::enter(std::size_t slot, const ObjectFacts& facts, std::uint64_t
   entry.position = position;
   entry.slot = static_cast<std::uint16_t>(slot);
   entry.repeats = true;
-  // Between two positions nobody can resume.
-  ring_.deliver_to(facts.revision, Components(slot + 1, kBegun), shared_.loop.now());
-  log_.append(std::move(entry));
+  log_.append(std::move(entry), shared_.loop.now());
 }
 
 void WatchGroup::on_difference(SlotResync& from, const ObjectFacts& facts, std::string_view event) {
@@ -578,8 +571,7 @@ void WatchGroup::on_resynced(SlotResync& from, std::uint64_t revision) {
   FollowedSlot& followed =
       streams_.go_on(slot, streams_.make(*this, from.member(), start), from.take_index());
   streams_.retire(std::move(followed.resync));
-  log_.raise_slot(slot, revision);
-  ring_.move(slot, revision, shared_.loop.now());
+  log_.raise_slot(slot, revision, shared_.loop.now());
   bookmark_.forget();
   followed.stream->open();
   readers_.each([](GroupReader& reader) { reader.on_group_moved(); });

@@ -9,10 +9,9 @@
 
 #include "aggregation/asking/shard_question.h"
 #include "aggregation/bytes/watch_text.h"
-#include "aggregation/position/resume_ring.h"
+#include "aggregation/watch/group_log.h"
 #include "aggregation/watch/internal/cluster_handover.h"
 #include "aggregation/watch/internal/group_bookmark.h"
-#include "aggregation/watch/internal/group_log.h"
 #include "aggregation/watch/internal/group_readers.h"
 #include "aggregation/watch/internal/group_streams.h"
 #include "aggregation/watch/internal/member_watch.h"
@@ -77,7 +76,7 @@ class WatchGroup final : private MemberWatch::Sink,
   /// identity may still watch.
   [[nodiscard]] bool accepted(std::size_t slot) noexcept;
   [[nodiscard]] const GroupLog& log() const noexcept { return log_; }
-  [[nodiscard]] ResumeRing& ring() noexcept { return ring_; }
+  [[nodiscard]] ResumeRing& ring() noexcept { return log_.ring(); }
   [[nodiscard]] const std::string& key() const noexcept { return key_; }
   /// Nobody reads it, and it reads nothing.
   [[nodiscard]] bool asleep() const noexcept {
@@ -163,7 +162,6 @@ class WatchGroup final : private MemberWatch::Sink,
   };
   std::map<std::size_t, Departure> departed_;  // of refresh()
   GroupLog log_;
-  ResumeRing ring_;
   MergeStats::OfApiGroup& counts_;
   GroupReaders readers_;
   GroupStreams streams_;

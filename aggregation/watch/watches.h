@@ -14,7 +14,7 @@
 #include "aggregation/asking/read_gate.h"
 #include "aggregation/position/move_notes.h"
 #include "aggregation/position/positions.h"
-#include "aggregation/position/resume_ring.h"
+#include "aggregation/watch/group_log.h"
 #include "aggregation/watch/internal/queue_budget.h"
 #include "base/time.h"
 #include "net/loop.h"

@@ -32,7 +32,7 @@ ClientFeed::Read ClientFeed::read(WatchParts& parts, bool doomed) {
     too_far = over && caught_up_;
   } else {
     caught_up_ = true;
-    moved = parts.level_up() || moved;
+    moved = level_up(parts) || moved;
   }
   parts.drop_read(next_);
   return too_far ? Read::kTooLittle : moved ? Read::kMoved : Read::kNothing;
@@ -76,9 +76,46 @@ void ClientFeed::deliver(WatchParts& parts, WatchPart& part, GroupLog::Index ind
     put(entry.bytes);
   }
   columns_sent_ = true;
-  if (doomed || !parts.all_read_log()) {
-    group_.ring().deliver_to(entry.revision, parts.resumable(doomed), asking_.loop.now());
+  if (doomed || !reads_log_only(parts)) {
+    group_.ring().deliver_to(entry.revision, resumable(parts, doomed), asking_.loop.now());
   }
+}
+
+bool ClientFeed::level_up(WatchParts& parts) const noexcept {
+  bool moved = false;
+  for (WatchPart& part : parts.all()) {
+    if (const MemberWatch* stream = group_.stream(part.slot);
+        part.attached && stream != nullptr && stream->position() > part.component) {
+      part.component = stream->position();
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+bool ClientFeed::is_level(const WatchParts& parts) const noexcept {
+  return std::all_of(parts.all().begin(), parts.all().end(), [this](const WatchPart& part) {
+    const MemberWatch* stream = group_.stream(part.slot);
+    return part.attached && stream != nullptr && stream->position() == part.component;
+  });
+}
+
+bool ClientFeed::reads_log_only(const WatchParts& parts) noexcept {
+  return std::all_of(parts.all().begin(), parts.all().end(),
+                     [](const WatchPart& part) { return part.attached; });
+}
+
+Components ClientFeed::components(const WatchParts& parts) const {
+  Components out(group_.codec().history().current().uids.size());
+  for (const WatchPart& part : parts.all()) {
+    out[part.slot] = part.component;
+  }
+  return out;
+}
+
+Components ClientFeed::resumable(const WatchParts& parts, bool doomed) const {
+  return doomed ? Components(group_.codec().history().current().uids.size(), kBegun)
+                : components(parts);
 }
 
 void ClientFeed::add_event(const EventFacts& facts, std::string_view event) {
@@ -95,12 +132,12 @@ void ClientFeed::add_event(const EventFacts& facts, std::string_view event) {
 
 void ClientFeed::add_bookmark(const WatchParts& parts, bool initial_end) {
   const bool first_of_table = group_.kind().is_table() && !columns_sent_;
-  if (!initial_end && !first_of_table && !is_behind() && parts.is_level()) {
+  if (!initial_end && !first_of_table && !is_behind() && is_level(parts)) {
     flush();  // one for all who have everything
     put(group_.bookmark());
     return;
   }
-  own_ += group_.coding().bookmark(group_.kind(), group_.codec().format(parts.components()),
+  own_ += group_.coding().bookmark(group_.kind(), group_.codec().format(components(parts)),
                                    initial_end, first_of_table ? group_.columns() : std::string());
   columns_sent_ = columns_sent_ || (first_of_table && !group_.columns().empty());
 }

@@ -8,7 +8,8 @@
 
 #include "aggregation/asking/asking.h"
 #include "aggregation/bytes/watch_text.h"
-#include "aggregation/watch/internal/group_log.h"
+#include "aggregation/position/cursor.h"
+#include "aggregation/watch/group_log.h"
 #include "aggregation/watch/internal/watch_parts.h"
 #include "aggregation/watch/watch_group.h"
 #include "http/handler.h"
@@ -16,9 +17,9 @@
 
 namespace kintsugi::aggregation {
 
-/// What one client of a merged watch is sent: the log of its group from a place of its own on,
-/// referenced and not copied, and what is made for it alone. Knows no reason and no end
-/// (MergedWatchFsm). Lifetime: its group's at most. Threads: the group's loop.
+/// What one client of a merged watch is sent, and how far it is then: the log of its group from a
+/// place of its own on, referenced and not copied, and what is made for it alone. Knows no reason
+/// and no end (MergedWatchFsm). Lifetime: its group's at most. Threads: the group's loop.
 class ClientFeed {
  public:
   ClientFeed(Asking& asking, http::ResponseStream& down, WatchGroup& group) noexcept
@@ -30,7 +31,7 @@ class ClientFeed {
     kMoved,     ///< events were sent, or a component has moved
     kTooLittle  ///< the client is too far behind; components may have moved
   };
-  /// Everything that the client can take now. @param doomed  see WatchParts::resumable()
+  /// Everything that the client can take now. @param doomed  see resumable()
   [[nodiscard]] Read read(WatchParts& parts, bool doomed);
   /// A part reads the log from now on. Events that lie behind the reader's place are sent now.
   /// @param has_head  false: they are read again later
@@ -43,6 +44,13 @@ class ClientFeed {
   [[nodiscard]] bool lacks_repeats() const noexcept {
     return next_ < group_.log().repeats_until();
   }  /// @}
+
+  /// @{ Where the client is.
+  /// Every part of it reads the log.
+  [[nodiscard]] static bool reads_log_only(const WatchParts& parts) noexcept;
+  /// For who comes back with an event's own version: nowhere if the client is `doomed`, as it has
+  /// objects that no component tells.
+  [[nodiscard]] Components resumable(const WatchParts& parts, bool doomed) const;  /// @}
 
   /// @{ Made for this client alone; kept until flush().
   /// An event of a stream of its own, without its separator.
@@ -75,6 +83,11 @@ class ClientFeed {
     sent_ += bytes.size();
     down_.send_data(std::forward<Bytes>(bytes), false);
   }
+  /// Whoever reads the log has all of it. @returns whether somebody has moved
+  bool level_up(WatchParts& parts) const noexcept;
+  /// Its parts are where their streams are.
+  [[nodiscard]] bool is_level(const WatchParts& parts) const noexcept;
+  [[nodiscard]] Components components(const WatchParts& parts) const;
   void deliver(WatchParts& parts, WatchPart& part, GroupLog::Index index, bool doomed);
   /// The first event of a Table stream has the columns, whoever was sent them first.
   [[nodiscard]] bool columns_needed(std::string_view columns) const noexcept {

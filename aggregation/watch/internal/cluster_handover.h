@@ -7,7 +7,7 @@
 
 #include "aggregation/asking/shard_question.h"
 #include "aggregation/watch/cluster_moves.h"
-#include "aggregation/watch/internal/group_log.h"
+#include "aggregation/watch/group_log.h"
 #include "aggregation/watch/internal/group_readers.h"
 #include "aggregation/watch/internal/group_streams.h"
 #include "aggregation/watch/watches.h"

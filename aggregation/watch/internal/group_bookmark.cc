@@ -19,7 +19,7 @@ const WatchCoding& GroupBookmark::coding() noexcept {
   return *question_.shape.coding;
 }
 
-void GroupBookmark::learn(const ObjectFacts& facts, std::string_view columns) {
+void GroupBookmark::take(const ObjectFacts& facts, std::string_view columns) {
   if (!question_.shape.kind.known() && !facts.kind.empty()) {
     question_.shape.kind = {std::string(facts.kind), std::string(facts.api_version)};
   }

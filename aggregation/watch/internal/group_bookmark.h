@@ -29,7 +29,11 @@ class GroupBookmark {
   [[nodiscard]] const WatchCoding& coding() noexcept;
   /// Raw columnDefinitions of a Table stream; "": none were seen.
   [[nodiscard]] const std::string& columns() const noexcept { return columns_; }
-  void learn(const ObjectFacts& facts, std::string_view columns);
+  void learn(const ObjectFacts& facts, std::string_view columns) {
+    if (!question_.shape.kind.known() || (columns_.empty() && !columns.empty())) {
+      take(facts, columns);
+    }
+  }
   /// Asks a shard what the objects are, unless it is known or being asked: streams that begin at a
   /// cursor may stay without any event, and need bookmarks with a kind.
   void find_kind();
@@ -39,6 +43,8 @@ class GroupBookmark {
   void forget() noexcept { text_ = {}; }
 
  private:
+  void take(const ObjectFacts& facts, std::string_view columns);
+
   Asking& shared_;
   ShardQuestion& question_;
   GroupStreams& streams_;

@@ -33,11 +33,11 @@ FollowedSlot& GroupStreams::hold(std::size_t slot, std::unique_ptr<MemberWatch> 
   if (by_slot_.size() <= slot) {
     by_slot_.resize(slot + 1);
   }
-  by_slot_[slot] = stream.get();
   FollowedSlot& followed = slots_[slot];
+  by_slot_[slot] = {stream.get(), &followed};
   stop(std::exchange(followed.stream, std::move(stream)));
   if (watches_.homes != nullptr) {
-    by_slot_[slot]->share(watches_.homes, key_);
+    followed.stream->share(watches_.homes, key_);
   }
   return followed;
 }
@@ -59,7 +59,7 @@ Member GroupStreams::drop(std::size_t slot) noexcept {
   stop(std::move(followed.head));
   stop(std::move(followed.fill));
   slots_.erase(slot);
-  by_slot_[slot] = nullptr;
+  by_slot_[slot] = {};
   return member;
 }
 
@@ -68,11 +68,6 @@ void GroupStreams::bury_later(std::shared_ptr<void> asker) noexcept {
   if (retired_.size() == 1) {
     shared_.loop.post(alive_.guard([this] { retired_.clear(); }));
   }
-}
-
-FollowedSlot* GroupStreams::find(std::size_t slot) noexcept {
-  const auto found = slots_.find(slot);
-  return found == slots_.end() ? nullptr : &found->second;
 }
 
 std::unique_ptr<KeyIndex> GroupStreams::make_index(const Member& member) {

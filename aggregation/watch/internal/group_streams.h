@@ -74,9 +74,11 @@ class GroupStreams {
   [[nodiscard]] Slots& slots() noexcept { return slots_; }
   [[nodiscard]] const Slots& slots() const noexcept { return slots_; }
   /// nullptr: not followed.
-  [[nodiscard]] FollowedSlot* find(std::size_t slot) noexcept;
+  [[nodiscard]] FollowedSlot* find(std::size_t slot) noexcept {
+    return slot < by_slot_.size() ? by_slot_[slot].followed : nullptr;
+  }
   [[nodiscard]] MemberWatch* at(std::size_t slot) const noexcept {
-    return slot < by_slot_.size() ? by_slot_[slot] : nullptr;
+    return slot < by_slot_.size() ? by_slot_[slot].stream : nullptr;
   }
 
   /// What tells events that the shard has forgotten; null: nothing does.
@@ -104,7 +106,11 @@ class GroupStreams {
   const std::string& key_;
   KeyNames names_;
   Slots slots_;
-  std::vector<MemberWatch*> by_slot_;
+  struct Place {  // of `slots_`, for every event
+    MemberWatch* stream = nullptr;
+    FollowedSlot* followed = nullptr;
+  };
+  std::vector<Place> by_slot_;
   std::vector<std::shared_ptr<void>> retired_;
   Alive alive_;
 };

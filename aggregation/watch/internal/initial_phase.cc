@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "aggregation/asking/shard_answer.h"
-#include "aggregation/bytes/json_scan.h"
+#include "aggregation/bytes/json_split.h"
 #include "base/strings.h"
 #include "krm/status.h"
 

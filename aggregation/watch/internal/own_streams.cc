@@ -11,7 +11,7 @@ void OwnStreams::on_event(MemberWatch& from, const EventFacts& facts, std::strin
     return;
   }
   feed_.add_event(facts, event);
-  group_.ring().deliver_to(facts.facts.revision, parts_.resumable(fsm_.is_doomed()), now);
+  group_.ring().deliver_to(facts.facts.revision, feed_.resumable(parts_, fsm_.is_doomed()), now);
 }
 
 bool OwnStreams::takes(const MemberWatch& from, const EventFacts& event) {

@@ -22,15 +22,6 @@ WatchPart& WatchParts::add(const Member& member, std::uint64_t component, bool a
   return part;
 }
 
-WatchPart* WatchParts::find(std::size_t slot) noexcept {
-  for (WatchPart& part : parts_) {
-    if (part.slot == slot) {
-      return &part;
-    }
-  }
-  return nullptr;
-}
-
 std::string WatchParts::name_of(const WatchPart& part) const {
   for (const Member& member : group_.members()) {
     if (member.slot == part.slot) {
@@ -170,42 +161,6 @@ bool WatchParts::is_rolled_back(std::uint32_t generation) const {
 bool WatchParts::is_leaving() const noexcept {
   return std::any_of(parts_.begin(), parts_.end(),
                      [](const WatchPart& part) { return part.leaves_at != 0; });
-}
-
-bool WatchParts::level_up() noexcept {
-  bool moved = false;
-  for (WatchPart& part : parts_) {
-    if (const MemberWatch* stream = group_.stream(part.slot);
-        part.attached && stream != nullptr && stream->position() > part.component) {
-      part.component = stream->position();
-      moved = true;
-    }
-  }
-  return moved;
-}
-
-bool WatchParts::is_level() const noexcept {
-  return std::all_of(parts_.begin(), parts_.end(), [this](const WatchPart& part) {
-    const MemberWatch* stream = group_.stream(part.slot);
-    return part.attached && stream != nullptr && stream->position() == part.component;
-  });
-}
-
-bool WatchParts::all_read_log() const noexcept {
-  return std::all_of(parts_.begin(), parts_.end(),
-                     [](const WatchPart& part) { return part.attached; });
-}
-
-Components WatchParts::components() const {
-  Components out(group_.codec().history().current().uids.size());
-  for (const WatchPart& part : parts_) {
-    out[part.slot] = part.component;
-  }
-  return out;
-}
-
-Components WatchParts::resumable(bool doomed) const {
-  return doomed ? Components(group_.codec().history().current().uids.size(), kBegun) : components();
 }
 
 bool WatchParts::awaits_answer(bool without_lost) const noexcept {

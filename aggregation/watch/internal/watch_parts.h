@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "aggregation/asking/shard_answer.h"
-#include "aggregation/position/cursor.h"
-#include "aggregation/watch/internal/group_log.h"
+#include "aggregation/watch/group_log.h"
 #include "aggregation/watch/internal/member_watch.h"
 #include "aggregation/watch/internal/merged_watch_fsm.h"
 #include "aggregation/watch/watch_group.h"
@@ -34,9 +33,9 @@ struct WatchPart {
   bool skips = false;     ///< the log may begin with events that the client has
 };
 
-/// The shards of one client's watch: how far the client has each, where its events come from, and
-/// what their streams say together. Decides nothing (MergedWatchFsm), sends nothing (ClientFeed).
-/// Lifetime: its group's at most. Threads: the group's loop.
+/// The shards of one client's watch: which they are, where their events come from, and what their
+/// streams say together. Decides nothing (MergedWatchFsm), and moves nobody on (ClientFeed,
+/// OwnStreams). Lifetime: its group's at most. Threads: the group's loop.
 class WatchParts {
  public:
   WatchParts(net::Loop& loop, WatchGroup& group) : loop_(loop), group_(group) {}
@@ -44,10 +43,18 @@ class WatchParts {
   [[nodiscard]] WatchPart& add(const Member& member, std::uint64_t component, bool attached);
   void reserve(std::size_t count) { parts_.reserve(count); }
   /// nullptr: the watch has nothing of the slot.
-  [[nodiscard]] WatchPart* find(std::size_t slot) noexcept;
+  [[nodiscard]] WatchPart* find(std::size_t slot) noexcept {
+    for (WatchPart& part : parts_) {
+      if (part.slot == slot) {
+        return &part;
+      }
+    }
+    return nullptr;
+  }
   [[nodiscard]] bool empty() const noexcept { return parts_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return parts_.size(); }
   [[nodiscard]] const std::vector<WatchPart>& all() const noexcept { return parts_; }
+  [[nodiscard]] std::span<WatchPart> all() noexcept { return parts_; }
   [[nodiscard]] std::string name_of(const WatchPart& part) const;
   /// Its own or the group's; null: the slot is not followed.
   [[nodiscard]] const MemberWatch* stream_of(const WatchPart& part) const noexcept {
@@ -96,16 +103,6 @@ class WatchParts {
   /// A shard of which the client has something is back with an older store since `generation`.
   [[nodiscard]] bool is_rolled_back(std::uint32_t generation) const;
   [[nodiscard]] bool is_leaving() const noexcept;  /// @}
-
-  /// @{ Where the client is. Of every event.
-  /// Whoever reads the log has all of it. @returns whether somebody has moved
-  bool level_up() noexcept;
-  [[nodiscard]] bool is_level() const noexcept;
-  [[nodiscard]] bool all_read_log() const noexcept;
-  [[nodiscard]] Components components() const;
-  /// The same for who comes back with an event's own version: nowhere if it has objects that no
-  /// component tells.
-  [[nodiscard]] Components resumable(bool doomed) const;  /// @}
 
   /// @{ What the shards say together.
   /// Somebody has still to answer. @param without_lost  those that are away are not waited for

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace kintsugi::aggregation {
+namespace kintsugi {
 
 /// A queue in one block of memory that grows by doubling: what is in it is found by its place from
 /// the front, and nothing is allocated while it is empty. A deque takes half a KiB from the start.
@@ -52,4 +52,4 @@ class Ring {
   std::size_t size_ = 0;
 };
 
-}  // namespace kintsugi::aggregation
+}  // namespace kintsugi

@@ -7,14 +7,67 @@
 #include <vector>
 
 #include "aggregation/position/cursor.h"
-#include "aggregation/position/ring.h"
 #include "base/bytes.h"
+#include "base/ring.h"
+#include "base/time.h"
 
-/// The recent events of a group of merged watches (AGG-901, AGG-519, AGG-520). Pure.
+/// What a group of merged watches has told lately: the events, for readers who are behind, and
+/// where the others were meanwhile, for clients who come back (AGG-901, AGG-519, AGG-520). Pure.
 namespace kintsugi::aggregation {
 
-/// In the order in which the shards sent them. Readers go through it by index; what is older than
-/// the limit is forgotten from the front.
+/// Where the readers of a group were when an event was delivered, so that a watch can be resumed at
+/// an event's own resourceVersion (AGG-519). Remembers much longer than there are events.
+class ResumeRing {
+ public:
+  struct Limits {
+    std::size_t least = 16'384;   ///< deliveries that are kept whatever their age
+    Duration age = seconds(75);   ///< and all that are younger
+    std::size_t most = 1U << 20;  ///< but no more than these
+  };
+  ResumeRing() = default;
+  explicit ResumeRing(Limits limits) noexcept : limits_(limits) {}
+
+  /// All readers that follow the group's log entirely are at `position` of the slot from now on,
+  /// without an event that they could resume at. nullopt: the group does not follow the slot.
+  void move(std::size_t slot, std::optional<std::uint64_t> position, TimePoint now);
+  /// An event of the slot went to all readers that follow the log entirely.
+  void deliver(std::size_t slot, std::uint64_t revision, std::uint64_t position, TimePoint now);
+  /// An event went to one reader whose position is its own.
+  void deliver_to(std::uint64_t revision, const Components& at, TimePoint now);
+
+  struct Found {
+    bool known = false;
+    /// Component-wise the least of all positions at which the revision was delivered. A position
+    /// from which nobody may resume has kBegun.
+    Components components;
+    /// The least of this and another finding of the same revision.
+    void meet(const Found& other);
+  };
+  /// @param members  by slot: who is one now. Nobody may resume where others had been delivered.
+  [[nodiscard]] Found find(std::uint64_t revision, const std::vector<bool>& members) const;
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  enum class Kind : std::uint8_t { kMove, kLost, kShared, kOwn };
+  struct Entry {
+    std::uint64_t revision = 0;
+    std::uint64_t position = 0;
+    TimePoint when{};
+    std::uint16_t slot = 0;
+    Kind kind = Kind::kMove;
+  };
+  using Vector = std::vector<std::optional<std::uint64_t>>;
+  void add(Entry entry);
+  static void apply(Vector& vector, const Entry& entry);
+
+  Limits limits_{};
+  Ring<Entry> entries_;
+  Ring<Components> own_;  // of the entries kOwn, in their order
+  Vector base_;           // of the log's readers before the first entry
+};
+
+/// The events, in the order in which the shards sent them. Readers go through it by index; what is
+/// older than the limit is forgotten from the front.
 class GroupLog {
  public:
   struct Entry {
@@ -31,19 +84,24 @@ class GroupLog {
   using Index = std::uint64_t;  ///< of an event since the group began
 
   /// @param max_bytes  kept; the newest event is kept in any case
-  explicit GroupLog(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
+  explicit GroupLog(std::size_t max_bytes, ResumeRing::Limits ring = {}) noexcept
+      : max_bytes_(max_bytes), ring_(ring) {}
+  [[nodiscard]] ResumeRing& ring() noexcept { return ring_; }
 
   /// From now on every event of the slot after `position` is entered, whatever came of it before.
-  void begin_slot(std::size_t slot, std::uint64_t position);
-  /// Only positions after `position` are served from now on; what was entered stays.
-  void raise_slot(std::size_t slot, std::uint64_t position);
+  void begin_slot(std::size_t slot, std::uint64_t position, TimePoint now);
+  /// Only positions after `position`, where everybody is now, are served from now on; what was
+  /// entered stays.
+  void raise_slot(std::size_t slot, std::uint64_t position, TimePoint now);
   /// Only what comes after `position` is served from now on.
   void cut_slot(std::size_t slot, std::uint64_t position);
   /// Not every event of the slot after `from` and until `to` was entered, or will be. Who is at
   /// `from` or before it reads what makes up for them: they repeat that position.
   void close_range(std::size_t slot, std::uint64_t from, std::uint64_t to);
-  /// The slot's events are no longer followed.
+  /// No position of the slot is served until it begins anew.
   void end_slot(std::size_t slot) noexcept;
+  /// The slot's events are no longer followed.
+  void leave_slot(std::size_t slot, TimePoint now);
   /// Positions after which every event of the slot is here; nullopt: it is not followed.
   [[nodiscard]] std::optional<std::uint64_t> floor(std::size_t slot) const noexcept;
   /// Every event of the slot after `position` is here, or something that makes up for it.
@@ -51,8 +109,10 @@ class GroupLog {
   /// End of the last range of the slot that is closed; 0: none is.
   [[nodiscard]] std::uint64_t closed_until(std::size_t slot) const noexcept;
 
-  void append(Entry entry);
-  /// Forgets all events; the index goes on.
+  /// An event goes to all who read the log entirely. Nobody can resume at one that repeats a
+  /// position.
+  void append(Entry entry, TimePoint now);
+  /// Forgets all events; the index and the ring go on.
   void clear() noexcept;
   [[nodiscard]] Index begin() const noexcept { return begin_; }
   [[nodiscard]] Index end() const noexcept { return begin_ + entries_.size(); }
@@ -82,6 +142,7 @@ class GroupLog {
   void trim();
 
   std::size_t max_bytes_;
+  ResumeRing ring_;
   Ring<Entry> entries_;
   struct Slot {
     std::optional<std::uint64_t> floor;

@@ -1,4 +1,4 @@
-#include "aggregation/position/ring.h"
+#include "base/ring.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-namespace kintsugi::aggregation {
+namespace kintsugi {
 namespace {
 
 TEST(Ring, WhenItGrowsAndShrinks_OrderHolds) {
@@ -43,4 +43,4 @@ TEST(Ring, WhenAnEntryIsPopped_WhatItHoldsGoes) {
 }
 
 }  // namespace
-}  // namespace kintsugi::aggregation
+}  // namespace kintsugi
