@@ -9,6 +9,7 @@
 
 #include "aggregation/position/sequence_journal.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/strings.h"
 #include "krm/status.h"
 #include "net/service_notices.h"
@@ -244,9 +245,7 @@ Expected<void> ProxyControl::begin_sequences() {
     return fail(epoch.error().clone());
   }
   // Stores of replicas may have equal epochs.
-  const std::string random = random_bytes(8);
-  const std::uint64_t counter =
-      *reinterpret_cast<const std::uint64_t*>(random.data()) % (aggregation::kFirstSequence / 2);
+  const std::uint64_t counter = random_number() % (aggregation::kFirstSequence / 2);
   shared_->sequences->begin(*epoch, counter);
   if (config_.sequence_journal.empty()) {
     return {};

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/process_pages.h"
-#include "base/strings.h"
+#include "base/random.h"
 #include "base/version.h"
 #include "krm/annotations.h"
 #include "net/service_notices.h"
@@ -97,8 +97,7 @@ Expected<void> ProxyControl::start_feed() {
     params.shard_headers.add("x-remote-user", "system:anonymous");
     params.shard_headers.add("x-remote-group", "system:unauthenticated");
   }
-  const std::string random = random_bytes(8);
-  params.seed = *reinterpret_cast<const std::uint64_t*>(random.data());
+  params.seed = random_number();
   feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);
   world_ = std::make_unique<proxy::FeedWorld>(*feed_);
   if (config_.authentication.workspaces) {

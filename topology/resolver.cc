@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/reading_counts.h"
-#include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "topology/index.h"
 
@@ -301,25 +300,6 @@ std::string rewrite_home(std::string_view path) {
     result.append(rest.substr(end));
   }
   return result;
-}
-
-std::string shard_target(const ShardInfo& shard, std::string_view cluster, std::string_view rest) {
-  std::string target;
-  target.reserve(krm::kClustersPrefix.size() + cluster.size() + 1 + rest.size());
-  if (!shard.spec.plain) {
-    target.append(krm::kClustersPrefix).append(cluster);
-    if (rest.substr(0, 1) == "/" && (rest.size() == 1 || rest[1] == '?')) {
-      rest.remove_prefix(1);
-    }
-  } else if (rest.empty() || rest.front() != '/') {
-    target.push_back('/');
-  }
-  target.append(rest);
-  return target;
-}
-
-std::string shard_url(const ShardInfo& shard, std::string_view cluster, std::string_view rest) {
-  return shard.spec.base_url + shard_target(shard, cluster, rest);
 }
 
 }  // namespace kintsugi::topology

@@ -71,13 +71,4 @@ struct ExplainStep {
 /// `user:<name>[:rest]` -> `<home cluster>[:rest]`; everything else unchanged.
 [[nodiscard]] std::string rewrite_home(std::string_view path);
 
-/// Path and query for the shard, below its base URL: "/clusters/<cluster><rest>"; a lone "/" is
-/// dropped (FP-038). Plain shards get `rest` alone, at least "/".
-/// @param rest undecoded, begins with '/' or '?' or is empty.
-[[nodiscard]] std::string shard_target(const ShardInfo& shard, std::string_view cluster,
-                                       std::string_view rest);
-/// The same with the base URL in front ("https://root.io/clusters/34").
-[[nodiscard]] std::string shard_url(const ShardInfo& shard, std::string_view cluster,
-                                    std::string_view rest);
-
 }  // namespace kintsugi::topology

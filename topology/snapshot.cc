@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "krm/path_prefixes.h"
 #include "topology/index.h"
 
 namespace kintsugi::topology {
@@ -18,6 +19,25 @@ std::string_view resource_name(Resource resource) noexcept {
       return "apibindings";
   }
   return "";
+}
+
+std::string shard_target(const ShardInfo& shard, std::string_view cluster, std::string_view rest) {
+  std::string target;
+  target.reserve(krm::kClustersPrefix.size() + cluster.size() + 1 + rest.size());
+  if (!shard.spec.plain) {
+    target.append(krm::kClustersPrefix).append(cluster);
+    if (rest.substr(0, 1) == "/" && (rest.size() == 1 || rest[1] == '?')) {
+      rest.remove_prefix(1);
+    }
+  } else if (rest.empty() || rest.front() != '/') {
+    target.push_back('/');
+  }
+  target.append(rest);
+  return target;
+}
+
+std::string shard_url(const ShardInfo& shard, std::string_view cluster, std::string_view rest) {
+  return shard.spec.base_url + shard_target(shard, cluster, rest);
 }
 
 std::string_view untrusted_fact_name(UntrustedFact fact) noexcept {

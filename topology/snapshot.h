@@ -53,6 +53,15 @@ struct ShardInfo {
   }
 };
 
+/// Path and query for the shard, below its base URL: "/clusters/<cluster><rest>"; a lone "/" is
+/// dropped (FP-038). Plain shards get `rest` alone, at least "/".
+/// @param rest undecoded, begins with '/' or '?' or is empty.
+[[nodiscard]] std::string shard_target(const ShardInfo& shard, std::string_view cluster,
+                                       std::string_view rest);
+/// The same with the base URL in front ("https://root.io/clusters/34").
+[[nodiscard]] std::string shard_url(const ShardInfo& shard, std::string_view cluster,
+                                    std::string_view rest);
+
 /// What an object said and nothing confirmed, so that it was not obeyed (KK-292).
 enum class UntrustedFact : std::uint8_t {
   kWorkspaceEdge,  ///< spec.cluster of a Workspace; that cluster has another owner

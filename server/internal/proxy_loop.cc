@@ -5,7 +5,7 @@
 #include "apiserver/continue_keys.h"
 #include "apiserver/memory_bounds.h"
 #include "apiserver/open_watches.h"
-#include "base/strings.h"
+#include "base/random.h"
 #include "controlplane/admission/reserved_metadata.h"
 #include "controlplane/kinds/kcp_kinds.h"
 #include "controlplane/views/claim_labels.h"
@@ -251,16 +251,21 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   }
   tokens_of_requests_->take(shared_.config.authentication, shared_.token_files, *gate_);
   gate_->follow_proofs(loop_, [this] { end_unproven(); });
-  cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *gate_);
-  const auto seed = [] {
-    const std::string random = random_bytes(sizeof(std::uint64_t));
-    return *reinterpret_cast<const std::uint64_t*>(random.data());
-  };
-  goaway_ =
-      std::make_unique<proxy::GoawayHandler>(shared_.config.listener.goaway_chance, *cors_, seed());
-  access_ = std::make_unique<proxy::AccessGate>(loop_, shared_.access_log,
-                                                shared_.config.access_log, seed(), *goaway_);
-  entrance_ = std::make_unique<proxy::Entrance>(view_, *access_);
+  answers = gate_.get();
+  if (!shared_.config.cors_origins.empty()) {
+    cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *answers);
+    answers = cors_.get();
+  }
+  if (const double chance = shared_.config.listener.goaway_chance; chance > 0) {
+    goaway_ = std::make_unique<proxy::GoawayHandler>(chance, *answers, random_number());
+    answers = goaway_.get();
+  }
+  if (shared_.access_log != nullptr) {
+    access_ = std::make_unique<proxy::AccessGate>(
+        loop_, shared_.access_log, shared_.config.access_log, random_number(), *answers);
+    answers = access_.get();
+  }
+  entrance_ = std::make_unique<proxy::Entrance>(view_, *answers);
   recheck_watches();
 }
 

@@ -194,9 +194,9 @@ class ProxyLoop {
   serving::CrowdedHandler crowded_;
   std::unique_ptr<proxy::AuditGate> audit_;
   std::unique_ptr<proxy::TokenGate> gate_;
-  std::unique_ptr<proxy::CorsHandler> cors_;
-  std::unique_ptr<proxy::GoawayHandler> goaway_;
-  std::unique_ptr<proxy::AccessGate> access_;
+  std::unique_ptr<proxy::CorsHandler> cors_;      ///< null: not configured
+  std::unique_ptr<proxy::GoawayHandler> goaway_;  ///< null: not configured
+  std::unique_ptr<proxy::AccessGate> access_;     ///< null: there is no access log
   std::unique_ptr<proxy::Entrance> entrance_;
   std::unique_ptr<auth::CertificateProofs> identities_;
   std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_

@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "krm/path_prefixes.h"
@@ -17,12 +17,6 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr std::string_view kSlices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
-
-std::uint64_t random_seed() {
-  std::uint64_t out = 0;
-  std::memcpy(&out, random_bytes(sizeof(out)).data(), sizeof(out));
-  return out;
-}
 
 std::string host_of(const std::string& url) {
   auto parsed = net::Url::parse(url);
@@ -88,7 +82,7 @@ class Worker::SliceSink final : public shards::InformerSink {
         krm::cluster_root(worker.params_.slice_cluster) + std::string(kSlices),
         "APIExportEndpointSlice");
     params.reflector.selector = "fieldSelector=metadata.name%3D" + worker.params_.slice;
-    params.seed = random_seed();
+    params.seed = random_number();
     return params;
   }
   void tell(std::vector<std::string> urls) {
@@ -194,7 +188,7 @@ Expected<std::unique_ptr<Worker::Place>> Worker::make(const UnitEndpoint& endpoi
   params.ring.identity = identity ? std::move(*identity) : std::string();
   params.writes_per_second = params_.writes_per_second;
   params.burst = params_.burst;
-  params.seed = random_seed();
+  params.seed = random_number();
   if (!params_.data_dir.empty()) {
     params.journal_directory = params_.data_dir + "/" + role() + "/" + endpoint.name;
     params.journal_max_bytes = params_.journal_max_bytes;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "store/etcd/internal/answer_class.h"
 
 namespace kintsugi::store::etcd {
@@ -11,14 +12,6 @@ namespace {
 
 constexpr Duration kHeadTimeout = milliseconds(1'500);
 constexpr std::size_t kReplicaCharacters = 10;
-
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  for (const char c : random_bytes(8)) {
-    number = (number << 8U) | static_cast<std::uint8_t>(c);
-  }
-  return number;
-}
 
 }  // namespace
 
