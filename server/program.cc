@@ -13,6 +13,10 @@ int complain(const std::string& command, const std::string& text, int status) {
   return status;
 }
 
+int complain(const std::string& command, const Error& error, int status) {
+  return complain(command, std::string(error.message()), status);
+}
+
 void raise_descriptor_limit() noexcept {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {

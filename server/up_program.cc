@@ -259,7 +259,7 @@ class Installation {
       if (outcome) {
         on_ready();
       } else {
-        complain("up", std::string(outcome.error().message()));
+        complain("up", outcome.error());
         stop(1);
       }
     };
@@ -395,22 +395,20 @@ class Installation {
   int exit_status_ = 0;
 };
 
-int could_not_start(const Error& error) { return complain("up", std::string(error.message())); }
-
 }  // namespace
 
 int run_up_program(UpOptions options) {
   // The lock comes first: what a running installation uses is not touched.
-  const auto lock = InstallationLock::take(options.layout);
+  const auto lock = lock_installation(options.layout);
   if (!lock) {
-    return could_not_start(lock.error());
+    return complain("up", lock.error());
   }
   if (auto prepared = prepare_installation(options); !prepared) {
-    return could_not_start(prepared.error());
+    return complain("up", prepared.error());
   }
   Installation installation(std::move(options));
   if (auto started = installation.start(); !started) {
-    return could_not_start(started.error());
+    return complain("up", started.error());
   }
   return installation.run();
 }

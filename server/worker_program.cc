@@ -180,7 +180,7 @@ Expected<void> check_sockets(const WorkerConfig& config) {
 }
 
 int could_not_start(const Error& error) {
-  return complain("worker", std::string(error.message()), error.code() == Errc::kConfig ? 2 : 1);
+  return complain("worker", error, error.code() == Errc::kConfig ? 2 : 1);
 }
 
 }  // namespace
@@ -206,9 +206,9 @@ int run_worker_program(WorkerOptions options) {
   if (auto right = check_worker(config); !right) {
     return could_not_start(right.error());
   }
-  std::vector<WorkerLock> locks;
+  std::vector<FileLock> locks;
   const auto lock = [&locks](const std::string& folder) -> Expected<void> {
-    auto taken = WorkerLock::take(folder);
+    auto taken = lock_worker_folder(folder);
     if (!taken) {
       return fail(std::move(taken.error()));
     }

@@ -141,7 +141,7 @@ TEST_F(WorkerProgramTest, AFolderThatIsTooLongForSocketsIsAFaultOfASupervisor) {
 
 TEST_F(WorkerProgramTest, RT_T073_ASecondProcessEndsWithTwo) {
   write_right_kubeconfig();
-  const auto lock = WorkerLock::take(config_.data_dir);
+  const auto lock = lock_worker_folder(config_.data_dir);
   ASSERT_TRUE(lock);
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_worker_program({config_, {}}), 2);

@@ -1,7 +1,6 @@
 #include "aggregation/position/sequence_journal.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -122,20 +121,15 @@ Expected<std::unique_ptr<SequenceJournal>> SequenceJournal::open(const std::stri
                                                                  std::size_t bytes,
                                                                  SequenceBook& book) {
   bytes = std::max(bytes, kLeastBytes) & ~std::size_t{15};
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    return fail(io_error(path));
+  auto file = FileLock::take(path, LockFile::kHasContent);
+  if (!file) {
+    return fail(file.error().code() == Errc::kConfig ? std::move(file.error()).at(path)
+                                                     : std::move(file.error()));
   }
-  const auto failed = [fd](Error error) {
-    ::close(fd);
-    return fail(std::move(error));
-  };
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return failed(Error(Errc::kConfig, path + ": another process has it"));
-  }
+  const int fd = file->descriptor();
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) {
-    return failed(io_error(path));
+    return fail(io_error(path));
   }
   const auto found = static_cast<std::size_t>(std::max<off_t>(facts.st_size, 0));
   std::vector<SequenceRecord> moved;  // of a file of another size
@@ -156,19 +150,20 @@ Expected<std::unique_ptr<SequenceJournal>> SequenceJournal::open(const std::stri
       ::munmap(old, found);
     }
     if (::ftruncate(fd, 0) != 0) {
-      return failed(io_error(path));
+      return fail(io_error(path));
     }
   }
   // Space that is not there now must not end the process later.
   if (const int why = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes)); why != 0) {
     errno = why;
-    return failed(io_error(path));
+    return fail(io_error(path));
   }
   void* map = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (map == MAP_FAILED) {
-    return failed(io_error(path));
+    return fail(io_error(path));
   }
-  std::unique_ptr<SequenceJournal> journal(new SequenceJournal(fd, static_cast<char*>(map), bytes));
+  std::unique_ptr<SequenceJournal> journal(
+      new SequenceJournal(std::move(*file), static_cast<char*>(map), bytes));
   const TimePoint now = Clock::now();
   const std::string_view all(journal->map_, bytes);
   const std::size_t half = journal->half_bytes_;
@@ -194,13 +189,10 @@ Expected<std::unique_ptr<SequenceJournal>> SequenceJournal::open(const std::stri
   return journal;
 }
 
-SequenceJournal::SequenceJournal(int fd, char* map, std::size_t bytes) noexcept
-    : fd_(fd), map_(map), half_bytes_(bytes / 2) {}
+SequenceJournal::SequenceJournal(FileLock file, char* map, std::size_t bytes) noexcept
+    : file_(std::move(file)), map_(map), half_bytes_(bytes / 2) {}
 
-SequenceJournal::~SequenceJournal() {
-  ::munmap(map_, 2 * half_bytes_);
-  ::close(fd_);
-}
+SequenceJournal::~SequenceJournal() { ::munmap(map_, 2 * half_bytes_); }
 
 void SequenceJournal::begin_half(std::size_t half) noexcept {
   half_ = half;

@@ -10,6 +10,7 @@
 
 #include "aggregation/position/internal/sequence_book.h"
 #include "base/error.h"
+#include "base/file_lock.h"
 
 /// Vectors of sequence cursors on disk, so that they outlive the process
 /// (AGG-518).
@@ -55,10 +56,10 @@ class SequenceJournal {
   void append(const SequenceRecord& record) noexcept;
 
  private:
-  SequenceJournal(int fd, char* map, std::size_t bytes) noexcept;
+  SequenceJournal(FileLock file, char* map, std::size_t bytes) noexcept;
   void begin_half(std::size_t half) noexcept;
 
-  const int fd_;
+  const FileLock file_;
   char* const map_;
   const std::size_t half_bytes_;
   std::mutex mutex_;

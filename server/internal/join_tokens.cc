@@ -66,10 +66,6 @@ Expected<JoinToken> token_of(const Json& row) {
   return token;
 }
 
-tl::unexpected<Error> not_locked(const std::string& folder) {
-  return fail(Errc::kIo, folder + "/lock cannot be taken");
-}
-
 }  // namespace
 
 std::string_view name_of(JoinRole role) noexcept {
@@ -130,9 +126,9 @@ Expected<void> JoinTokens::save(const Json& rows) const {
 }
 
 Expected<std::string> JoinTokens::create(JoinToken token) const {
-  const FolderLock lock(folder_);
-  if (!lock.is_taken()) {
-    return not_locked(folder_);
+  const auto lock = lock_folder(folder_);
+  if (!lock) {
+    return fail(lock.error().clone());
   }
   auto key = secret_key();
   auto rows = key ? load() : Expected<Json>(fail(key.error().clone()));
@@ -166,9 +162,9 @@ Expected<std::vector<JoinToken>> JoinTokens::list() const {
 }
 
 Expected<void> JoinTokens::revoke(std::string_view id) const {
-  const FolderLock lock(folder_);
-  if (!lock.is_taken()) {
-    return not_locked(folder_);
+  const auto lock = lock_folder(folder_);
+  if (!lock) {
+    return fail(lock.error().clone());
   }
   auto rows = load();
   if (!rows) {
@@ -182,9 +178,9 @@ Expected<void> JoinTokens::revoke(std::string_view id) const {
 }
 
 Expected<JoinToken> JoinTokens::take(std::string_view token, std::int64_t now) const {
-  const FolderLock lock(folder_);
-  if (!lock.is_taken()) {
-    return not_locked(folder_);
+  const auto lock = lock_folder(folder_);
+  if (!lock) {
+    return fail(lock.error().clone());
   }
   auto key = secret_key();
   auto rows = key ? load() : Expected<Json>(fail(key.error().clone()));

@@ -199,10 +199,6 @@ net::CertificateRequest client_request(const std::string& user, std::vector<std:
   return request;
 }
 
-tl::unexpected<Error> cannot_lock(const std::string& folder) {
-  return fail(Errc::kIo, folder + "/lock cannot be taken");
-}
-
 }  // namespace
 
 const std::vector<std::string>& Pki::authorities() {
@@ -211,9 +207,9 @@ const std::vector<std::string>& Pki::authorities() {
 }
 
 Expected<void> Pki::begin_rotation(const std::string& ca, const RotationTimes& times) const {
-  const FolderLock lock(folder_);
-  if (!lock.is_taken()) {
-    return cannot_lock(folder_);
+  const auto lock = lock_folder(folder_);
+  if (!lock) {
+    return fail(lock.error().clone());
   }
   auto files = load_ca(*this, ca);
   if (!files) {
@@ -243,9 +239,9 @@ Expected<CaStatus> Pki::status(const std::string& ca) const {
 }
 
 Expected<void> Pki::ensure(const std::vector<std::string>& proxy_hosts) const {
-  const FolderLock lock(folder_);
-  if (!lock.is_taken()) {
-    return cannot_lock(folder_);
+  const auto lock = lock_folder(folder_);
+  if (!lock) {
+    return fail(lock.error().clone());
   }
   for (const std::string& ca : authorities()) {
     if (auto result = ensure_ca(*this, ca); !result) {

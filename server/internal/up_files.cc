@@ -1,9 +1,5 @@
 #include "server/internal/up_files.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <string_view>
 #include <utility>
 
@@ -191,26 +187,15 @@ Expected<bool> renew_certificates(const UpOptions& options) {
   return true;
 }
 
-Expected<InstallationLock> InstallationLock::take(const Layout& layout) {
+Expected<FileLock> lock_installation(const Layout& layout) {
   if (auto made = make_directories(layout.run()); !made) {
     return fail(std::move(made.error()));
   }
-  const std::string path = layout.run() + "/lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  InstallationLock lock(fd);
-  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  auto lock = FileLock::take(layout.run() + "/lock");
+  if (!lock && lock.error().code() == Errc::kConfig) {
     return fail(Errc::kIo, layout.dir + " is in use by another `kintsugi up`");
   }
   return lock;
-}
-
-InstallationLock::InstallationLock(InstallationLock&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)) {}
-
-InstallationLock::~InstallationLock() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
 }
 
 }  // namespace kintsugi::server

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "server/up_program.h"
 
 /// What an installation of `kintsugi up` is called, and its files.
@@ -25,18 +26,8 @@ namespace kintsugi::server {
 /// @error kIo, kConfig.
 [[nodiscard]] Expected<bool> renew_certificates(const UpOptions& options);
 
-/// That one `kintsugi up` uses the folder, for as long as it lives; ends with the process, too.
-class InstallationLock {
- public:
-  /// Makes the folder where it is missing. @error kIo it is in use, or cannot be made.
-  [[nodiscard]] static Expected<InstallationLock> take(const Layout& layout);
-  ~InstallationLock();
-  InstallationLock(InstallationLock&& other) noexcept;
-  InstallationLock& operator=(InstallationLock&&) = delete;
-
- private:
-  explicit InstallationLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+/// That one `kintsugi up` uses the folder, which is made where it is missing.
+/// @error kIo it is in use, or cannot be made; kFull.
+[[nodiscard]] Expected<FileLock> lock_installation(const Layout& layout);
 
 }  // namespace kintsugi::server

@@ -76,13 +76,13 @@ TEST_F(UpFilesTest, WhenPreparedTwice_CertificatesStayAndConfigurationFollows) {
 
 TEST_F(UpFilesTest, WhenAnInstallationIsInUse_ItCannotBeTakenAgainUntilItIsLeft) {
   {
-    const auto first = InstallationLock::take(options.layout);
+    const auto first = lock_installation(options.layout);
     ASSERT_TRUE(first) << first.error().to_string();
-    const auto second = InstallationLock::take(options.layout);
+    const auto second = lock_installation(options.layout);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().message(), options.layout.dir + " is in use by another `kintsugi up`");
   }
-  EXPECT_TRUE(InstallationLock::take(options.layout));
+  EXPECT_TRUE(lock_installation(options.layout));
 }
 
 }  // namespace

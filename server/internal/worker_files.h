@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 
 namespace kintsugi::server {
 
@@ -20,20 +21,9 @@ struct WorkerFiles {
   }
 };
 
-/// That one process uses a folder, for as long as it lives; ends with the process, too (RT-T073).
-class WorkerLock {
- public:
-  /// Makes the folder where it is missing. @error kConfig another process uses it; kIo it cannot be
-  /// made.
-  [[nodiscard]] static Expected<WorkerLock> take(const std::string& folder);
-  ~WorkerLock();
-  WorkerLock(WorkerLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  WorkerLock& operator=(WorkerLock&&) = delete;
-
- private:
-  explicit WorkerLock(int fd) noexcept : fd_(fd) {}
-  int fd_;
-};
+/// That one process uses a folder, which is made where it is missing (RT-T073).
+/// @error kConfig another process uses it; kIo, kFull it cannot be made.
+[[nodiscard]] Expected<FileLock> lock_worker_folder(const std::string& folder);
 
 /// Memory of this process that is in RAM [bytes]; 0: it cannot be told.
 [[nodiscard]] std::size_t resident_bytes();

@@ -258,16 +258,16 @@ TEST_F(WorkerPartsTest, RT4_ARoleOnItsLoopTellsItsHealthAndRunsOut) {
 
 TEST_F(WorkerPartsTest, RT_T073_AFolderIsOneProcess) {
   {
-    const auto first = WorkerLock::take(folder_ + "/new/data");
+    const auto first = lock_worker_folder(folder_ + "/new/data");
     ASSERT_TRUE(first) << first.error().message();
-    const auto second = WorkerLock::take(folder_ + "/new/data");
+    const auto second = lock_worker_folder(folder_ + "/new/data");
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code(), Errc::kConfig);
     EXPECT_EQ(second.error().message(),
               "data_dir: " + folder_ + "/new/data is in use by another worker");
-    EXPECT_TRUE(WorkerLock::take(folder_ + "/new/other"));
+    EXPECT_TRUE(lock_worker_folder(folder_ + "/new/other"));
   }
-  EXPECT_TRUE(WorkerLock::take(folder_ + "/new/data"));
+  EXPECT_TRUE(lock_worker_folder(folder_ + "/new/data"));
 }
 
 TEST(WorkerFiles, MemoryOfTheProcessIsKnown) { EXPECT_GT(resident_bytes(), std::size_t{1} << 20); }

@@ -1,7 +1,5 @@
 #include "store/lmdb/check.h"
 
-#include <unistd.h>
-
 #include <string_view>
 #include <utility>
 
@@ -15,22 +13,6 @@ namespace {
 
 constexpr std::uint64_t kMapBytes = (std::uint64_t{64} << 30) + (std::uint64_t{64} << 20);
 constexpr std::size_t kMostProblems = 100;
-
-/// Held while the file is read: nobody writes it meanwhile.
-class Lock {
- public:
-  explicit Lock(int fd) noexcept : fd_(fd) {}
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  ~Lock() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-
- private:
-  int fd_;
-};
 
 bool holds(std::string_view table, std::string_view key, std::string_view value) {
   if (table == "current" || table == "history") {
@@ -84,11 +66,10 @@ Expected<VerifyReport> verify(const std::string& directory, const BookRules& boo
 Expected<CheckReport> check_store(const std::string& directory, const BookRules& books) {
   CheckReport report;
   {
-    const auto lock = lock_store(directory, false);
+    const auto lock = lock_store(directory, false);  // nobody writes while the file is read
     if (!lock) {
       return fail(lock.error().clone().at("store " + directory));
     }
-    const Lock held(*lock);
     auto pages = walk(directory, report.rows);
     if (!pages) {
       return fail(std::move(pages.error()));

@@ -1,7 +1,5 @@
 #include "store/lmdb/rescue.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -47,14 +45,14 @@ Error lost_error(const LostKeys& lost) {
 /// What is left of a store, with what is known to be missing.
 class RescuedStore final : public Store {
  public:
-  RescuedStore(std::unique_ptr<LmdbStore> rest, LostRanges lost, std::string damage, int lock)
-      : rest_(std::move(rest)), lost_(std::move(lost)), damage_(std::move(damage)), lock_(lock) {}
+  RescuedStore(std::unique_ptr<LmdbStore> rest, LostRanges lost, std::string damage, FileLock lock)
+      : lock_(std::move(lock)),
+        rest_(std::move(rest)),
+        lost_(std::move(lost)),
+        damage_(std::move(damage)) {}
   RescuedStore(const RescuedStore&) = delete;
   RescuedStore& operator=(const RescuedStore&) = delete;
-  ~RescuedStore() override {
-    rest_.reset();
-    ::close(lock_);
-  }
+  ~RescuedStore() override = default;
 
   [[nodiscard]] Revision current() const noexcept override { return rest_->current(); }
   [[nodiscard]] Revision compacted() const noexcept override { return rest_->compacted(); }
@@ -110,10 +108,10 @@ class RescuedStore final : public Store {
   [[nodiscard]] Expected<void> health() const override { return fail(Errc::kCorrupt, damage_); }
 
  private:
+  const FileLock lock_;  // given up last
   std::unique_ptr<LmdbStore> rest_;
   const LostRanges lost_;
   const std::string damage_;
-  const int lock_;
 };
 
 /// What the walk finds and the copy gets.
@@ -155,7 +153,7 @@ struct Rescue {
   }
 };
 
-Expected<std::unique_ptr<Store>> rescue(LmdbParams params, const PageReport& found, int lock) {
+Expected<std::unique_ptr<Store>> rescue(LmdbParams params, const PageReport& found, FileLock lock) {
   const std::string source = params.directory + "/data.mdb";
   params.directory += kRescued;
   std::error_code ignored;
@@ -209,7 +207,7 @@ Expected<std::unique_ptr<Store>> rescue(LmdbParams params, const PageReport& fou
     damage += " (and " + std::to_string(found.problem_count - 1) + " more)";
   }
   return std::unique_ptr<Store>(
-      new RescuedStore(std::move(*rest), std::move(ranges), std::move(damage), lock));
+      new RescuedStore(std::move(*rest), std::move(ranges), std::move(damage), std::move(lock)));
 }
 
 }  // namespace
@@ -252,13 +250,9 @@ Expected<std::unique_ptr<Store>> open_or_rescue(LmdbParams params) {
   }
   auto found = walk_file(params.directory + "/data.mdb");
   if (found && found->is_store && found->problem_count > 0) {
-    auto rest = rescue(std::move(params), *found, *lock);
-    if (!rest) {
-      ::close(*lock);
-    }
-    return rest;
+    return rescue(std::move(params), *found, std::move(**lock));
   }
-  ::close(*lock);
+  lock->reset();
   if (found && !found->is_store) {
     return fail(
         Errc::kCorrupt,

@@ -1,7 +1,6 @@
 #include "aggregation/position/internal/shared_record.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_lock.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/json.h"
@@ -21,7 +21,7 @@ using krm::Json;
 
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
-/// Closes a descriptor, and with it its lock.
+/// Closes a descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd) noexcept : fd_(fd) {}
@@ -117,13 +117,10 @@ Expected<void> SharedRecord::write(const SharedContent& content) {
 
 Expected<SharedContent> SharedRecord::update(const std::function<bool(SharedContent&)>& change) {
   const std::string lock_path = path_ + ".lock";
-  const Descriptor lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock.get() < 0) {
-    return io_error(lock_path);
-  }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? fail(Errc::kOverloaded, lock_path + ": is taken")
-                                : io_error(lock_path);
+  const auto lock = FileLock::take(lock_path);
+  if (!lock) {
+    return lock.error().code() == Errc::kConfig ? fail(Errc::kOverloaded, lock_path + ": is taken")
+                                                : fail(lock.error().clone());
   }
   Expected<SharedContent> content = read();
   if (!content && content.error().code() == Errc::kNotFound) {

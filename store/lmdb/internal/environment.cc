@@ -1,7 +1,6 @@
 #include "store/lmdb/internal/environment.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -114,7 +113,9 @@ Expected<std::unique_ptr<Environment>> Environment::open(EnvironmentParams param
   if (opened) {
     auto lock = lock_store(made.directory, !made.read_only);
     if (lock) {
-      environment->lock_fd_ = *lock;
+      if (*lock) {
+        environment->lock_.emplace(std::move(**lock));
+      }
       opened = environment->open_lmdb();
     } else {
       opened = fail(std::move(lock.error()));
@@ -129,43 +130,22 @@ Expected<std::unique_ptr<Environment>> Environment::open(EnvironmentParams param
   return environment;
 }
 
-Environment::~Environment() {
-  close_lmdb();
-  if (lock_fd_ >= 0) {
-    ::close(lock_fd_);  // gives the lock up
-  }
-}
+Environment::~Environment() { close_lmdb(); }
 
-Expected<int> lock_store(const std::string& directory, bool create) {
-  const std::string path = directory + "/store.lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
-  if (fd < 0 && errno == ENOENT && !create) {
-    return -1;
+Expected<std::optional<FileLock>> lock_store(const std::string& directory, bool create) {
+  auto lock = FileLock::take(directory + "/store.lock",
+                             create ? LockFile::kNamesHolder : LockFile::kIsLeftAlone);
+  if (!lock && lock.error().code() == Errc::kNotFound && !create) {
+    return std::nullopt;
   }
-  if (fd < 0) {
-    return fail(system_error(path, errno));
-  }
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int code = errno;
-    char holder[32] = {};
-    const ssize_t size = ::pread(fd, holder, sizeof(holder) - 1, 0);
-    ::close(fd);
-    if (code != EWOULDBLOCK) {
-      return fail(system_error(path, code));
-    }
-    const std::string_view pid(holder, size > 0 ? static_cast<std::size_t>(size) : 0);
-    return fail(Errc::kConfig, "already in use by process " +
-                                   std::string(pid.substr(0, pid.find('\n'))) +
+  if (!lock && lock.error().code() == Errc::kConfig) {
+    return fail(Errc::kConfig, "already " + std::string(lock.error().message()) +
                                    "; a store can be open in one process only");
   }
-  const std::string pid = std::to_string(::getpid()) + "\n";
-  if (create && (::ftruncate(fd, 0) != 0 ||
-                 ::pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))) {
-    const int code = errno;
-    ::close(fd);
-    return fail(system_error(path, code));
+  if (!lock) {
+    return fail(std::move(lock.error()));
   }
-  return fd;
+  return std::optional(std::move(*lock));
 }
 
 Expected<void> Environment::open_lmdb() {

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 
 /// LMDB itself: files, lock, tables and the pool of read transactions. Private to store/lmdb/.
 namespace kintsugi::store {
@@ -72,9 +74,10 @@ struct EnvironmentParams {
 };
 
 /// The lock that a process holds while it has the store open.
-/// @returns its descriptor; -1: there is no lock file, and `create` is false.
+/// @returns nullopt: there is no lock file, and `create` is false.
 /// @error kConfig another process has it; kIo, kFull.
-[[nodiscard]] Expected<int> lock_store(const std::string& directory, bool create);
+[[nodiscard]] Expected<std::optional<FileLock>> lock_store(const std::string& directory,
+                                                           bool create);
 
 class Environment;
 
@@ -131,7 +134,7 @@ class Environment {
   void release(MDB_txn* txn) noexcept;
 
   EnvironmentParams params_;
-  int lock_fd_ = -1;
+  std::optional<FileLock> lock_;
   MDB_env* env_ = nullptr;
   Tables tables_;
 

@@ -188,7 +188,7 @@ class Journal {
   void check_space(TimePoint now);
 
   JournalParams params_;
-  JournalFile lock_;
+  std::optional<FileLock> lock_;
   MDB_env* env_ = nullptr;
   MDB_txn* write_ = nullptr;
   MDB_txn* reader_ = nullptr;     // reset between calls

@@ -120,7 +120,7 @@ Expected<void> Journal::start() {
   if (!lock) {
     return fail(std::move(lock).error());
   }
-  lock_ = std::move(*lock);
+  lock_.emplace(std::move(*lock));
   result = check_file(false);
   if (result) {
     result = open_lmdb();
@@ -418,7 +418,7 @@ Expected<void> Journal::close() {
     marked = sync();
   }
   close_lmdb();
-  lock_.close();
+  lock_.reset();
   closed_ = true;
   return result ? std::move(marked) : std::move(result);
 }

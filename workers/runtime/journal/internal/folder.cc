@@ -1,7 +1,6 @@
 #include "workers/runtime/journal/internal/folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,26 +75,11 @@ Error journal_errno(std::string_view what, int code) {
                std::string(what) + ": " + std::error_code(code, std::generic_category()).message());
 }
 
-Expected<JournalFile> lock_journal(const std::string& directory) {
-  const std::string path = directory + ".lock";
-  JournalFile lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.is_open()) {
-    return fail(journal_errno(path, errno));
-  }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) {
-      return fail(journal_errno(path, errno));
-    }
-    char holder[32] = {};
-    const ssize_t size = ::pread(lock.get(), holder, sizeof(holder) - 1, 0);
-    const std::string_view pid(holder, size > 0 ? static_cast<std::size_t>(size) : 0);
-    return fail(Errc::kConfig, "journal " + directory + " is in use by process " +
-                                   std::string(pid.substr(0, pid.find('\n'))));
-  }
-  // The number is for people only; a full disk does not keep the journal from being used.
-  const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(lock.get(), 0) == 0) {
-    (void)!::pwrite(lock.get(), pid.data(), pid.size(), 0);
+Expected<FileLock> lock_journal(const std::string& directory) {
+  auto lock = FileLock::take(directory + ".lock");
+  if (!lock && lock.error().code() == Errc::kConfig) {
+    return fail(Errc::kConfig,
+                "journal " + directory + " is " + std::string(lock.error().message()));
   }
   return lock;
 }

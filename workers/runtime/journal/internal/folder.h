@@ -4,12 +4,13 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 
 /// The directory of one environment, its lock beside it, and its damaged predecessors. Source:
 /// RT-70, RT-74.
 namespace kintsugi::workers {
 
-/// An open file. Closing gives a lock up that it holds.
+/// An open file.
 class JournalFile {
  public:
   JournalFile() noexcept = default;
@@ -28,9 +29,9 @@ class JournalFile {
 /// kFull for what a full disk says, else kIo.
 [[nodiscard]] Error journal_errno(std::string_view what, int code);
 
-/// "<directory>.lock", taken for this process until the file is closed; the directory may be
-/// renamed under it. @error kConfig "in use by process <pid>"; kIo.
-[[nodiscard]] Expected<JournalFile> lock_journal(const std::string& directory);
+/// "<directory>.lock": the directory may be renamed under it.
+/// @error kConfig "in use by process <pid>"; kIo, kFull.
+[[nodiscard]] Expected<FileLock> lock_journal(const std::string& directory);
 
 /// Makes the directory and what is above it; mode 0700, also when it was there with another one.
 [[nodiscard]] Expected<void> make_journal_folder(const std::string& directory);
