@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <set>
 
+#include "base/secret_file.h"
 #include "cmd/kintsugi/proxy_flags.h"
 
 namespace kintsugi::cmd {
@@ -126,6 +130,26 @@ TEST(KcpFlags, WhenADurationIsGos_ItIsRead) {
   for (const char* wrong : {"", "5", "s", "1x", "1s2", "..s", "9999999999h"}) {
     EXPECT_EQ(parse_go_duration(wrong), std::nullopt) << wrong;
   }
+}
+
+TEST(ProxyConfig, WhenItIsWrong_FP102_WhoseFaultItIsIsKnown) {
+  const std::string file = testing::TempDir() + "kintsugi-fault.yaml";
+  const auto is_flags = [&file](const std::string& more,
+                                std::vector<std::string> flags) -> std::optional<bool> {
+    std::ofstream(file) << "apiVersion: kintsugi.dev/v1alpha1\nkind: ProxyConfiguration\n" << more;
+    flags.push_back("--config=" + file);
+    const auto loaded = load_proxy_config(parsed(flags));
+    return loaded ? std::nullopt : std::optional(loaded.error().of_command_line);
+  };
+  EXPECT_EQ(is_flags("no_such_key: 1\n", {}), false);
+  EXPECT_EQ(is_flags("no_such_key: --flag\n", {"--secure-port=7"}), false);
+  EXPECT_EQ(is_flags("mapping_file: /no/such/file\n", {}), false);
+  EXPECT_EQ(is_flags("", {"--tls-cert-file=a", "--bind-address=nowhere"}), true);
+  EXPECT_EQ(is_flags("", {"--tls-cert-file=a", "--mapping-file=/no/such/file"}), true);
+  std::filesystem::remove(file);
+  EXPECT_TRUE(load_proxy_config(parsed({"--config=" + file})).error().of_command_line);
+  EXPECT_TRUE(load_proxy_config(parsed({"--secure-port=7"})).error().of_command_line);
+  set_secret_file_rule(SecretFileRule::kRefuse);  // as before
 }
 
 }  // namespace

@@ -24,14 +24,14 @@ LogLevel level_of(std::string_view name) {
 }
 
 /// A line for each fault. What a flag of kcp says has kcp's status.
-int complain_of_config(const ProxyCommandLine& line, const Error& error) {
+int complain_of_config(const ProxyCommandLine& line, const ConfigFault& fault) {
   const bool looks = !line.validate.empty();
-  std::string text(error.message());
+  std::string text(fault.error.message());
   for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) {
     text.insert(at + 1, looks ? "error: " : "kintsugi proxy: ");
   }
   std::fprintf(stderr, "%s%s\n", looks ? "error: " : "kintsugi proxy: ", text.c_str());
-  return line.config.empty() || text.starts_with("--") ? 1 : 2;
+  return fault.of_command_line ? 1 : 2;
 }
 
 /// --validate, --print-effective.
@@ -77,7 +77,7 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
   if (!only_looks) {
     prepare_for_no_memory();
     if (auto confined = server::confine(line->confinement); !confined) {
-      return complain("proxy", std::string(confined.error().message()));
+      return complain("proxy", confined.error());
     }
   }
   const auto sharing = line->flags.find("permit-port-sharing");
@@ -92,15 +92,18 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     return look(*line, *loaded);
   }
   if (auto helped = server::help_with_plugins(loaded->config); !helped) {
-    return complain("proxy", std::string(helped.error().message()));
+    return complain("proxy", helped.error());
   }
-  auto control = server::ProxyControl::make([line = *line] { return load_proxy_config(line); },
-                                            std::move(*loaded));
+  const auto load_again = [line = *line] {
+    return load_proxy_config(line).map_error(
+        [](ConfigFault&& fault) { return std::move(fault.error); });
+  };
+  auto control = server::ProxyControl::make(load_again, std::move(*loaded));
   if (!control) {
-    return complain("proxy", std::string(control.error().message()));
+    return complain("proxy", control.error());
   }
   if (auto inside = server::enter_sandbox(line->confinement); !inside) {
-    return complain("proxy", std::string(inside.error().message()));
+    return complain("proxy", inside.error());
   }
   return (*control)->run();
 }

@@ -123,8 +123,10 @@ Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::strin
   return line;
 }
 
-Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line) {
+tl::expected<server::LoadedProxyConfig, ConfigFault> load_proxy_config(
+    const ProxyCommandLine& line) {
   const bool is_kcp = !line.flags.empty();
+  bool of_command_line = line.config.empty();
   // Where kcp-front-proxy ran, Secrets are mounted as it could read them.
   if (is_kcp || line.insecure_file_modes) {
     set_secret_file_rule(SecretFileRule::kWarn);
@@ -135,24 +137,25 @@ Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& li
   if (!line.config.empty()) {
     auto text = server::read_file(line.config);
     if (!text) {
-      return fail(std::move(text.error()).at("--config"));
+      return tl::unexpected(ConfigFault{std::move(text.error()).at("--config"), true});
     }
     loaded.text = std::move(*text);
   } else if (auto complete = judge_kcp_flags(line.flags); !complete) {
-    return fail(std::move(complete.error()));
+    return tl::unexpected(ConfigFault{std::move(complete.error()), true});
   }
   const proxy::AmendConfig amend = [&](proxy::ProxyConfig& config) -> Expected<void> {
-    if (is_kcp) {
-      if (auto result = apply_kcp_flags(line.flags, line.config.empty(), config); !result) {
-        return result;
-      }
+    auto result =
+        is_kcp ? apply_kcp_flags(line.flags, line.config.empty(), config) : Expected<void>();
+    if (result) {
+      result = apply_mapping(is_kcp, config);
     }
-    return apply_mapping(is_kcp, config);
+    of_command_line = of_command_line || (is_kcp && !result);
+    return result;
   };
   auto config = proxy::parse_proxy_config(
       loaded.text, line.config.empty() ? "command line" : line.config, amend, &loaded.origin);
   if (!config) {
-    return fail(std::move(config.error()));
+    return tl::unexpected(ConfigFault{std::move(config.error()), of_command_line});
   }
   loaded.config = std::move(*config);
   return loaded;

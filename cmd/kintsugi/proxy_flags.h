@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "base/error.h"
@@ -25,6 +26,12 @@ struct ProxyCommandLine {
   std::vector<std::string> warnings;  ///< a line each
 };
 
+/// Why there is no configuration.
+struct ConfigFault {
+  Error error;
+  bool of_command_line = false;  ///< what a flag says, or leads to; else the file is wrong
+};
+
 /// Flags that nobody knows are refused. In kcp's command line (`as_kcp`, or a flag of kcp and no
 /// --config) they are warnings, for scripts of a newer kcp, unless a known one is so near that they
 /// are typing errors.
@@ -36,7 +43,8 @@ struct ProxyCommandLine {
 /// Configuration of a command line: the file that --config names, and the flags, which win.
 /// Reads the files; the same again for a reload. A command line without --config makes what kcp
 /// makes: a self-signed serving pair in --cert-dir, if none is named and none is there.
-/// @error kConfig names flag or file, line and cause; flags that are missing all at once.
-[[nodiscard]] Expected<server::LoadedProxyConfig> load_proxy_config(const ProxyCommandLine& line);
+/// @error its text names flag or file, line and cause; flags that are missing all at once.
+[[nodiscard]] tl::expected<server::LoadedProxyConfig, ConfigFault> load_proxy_config(
+    const ProxyCommandLine& line);
 
 }  // namespace kintsugi::cmd
