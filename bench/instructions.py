@@ -3,7 +3,8 @@
 other threads do now and then, such as a handshake, is as much as hundreds of requests). They tell a percent apart on a
 machine that is busy; what the kernel does is not in them. Two binaries compare when the second is
 given by --before. `GET` is a closed loop of 10 connections × 32, `strangers` the same without a client certificate, as G1 of
-`./dev bench`; `GET alone` and `event` come one by one, each in a turn of its own."""
+`./dev bench`; `GET alone` and `event` come one by one, each in a turn of its own. `merged` is an event of a merged watch of three plain
+servers, `merged 50` the same for each of 50 subscribers of one question."""
 import argparse
 import pathlib
 import re
@@ -11,11 +12,13 @@ import subprocess
 import time
 
 import products
+import run_merged
 
 HERE = pathlib.Path(__file__).resolve().parent
+GROUPS = ["gets", "events", "merged"]
 
 
-class Counted(products.Bed):
+class Counting:
     """Kintsugi under callgrind; it counts only between on() and off()."""
 
     patience = 120
@@ -23,7 +26,7 @@ class Counted(products.Bed):
     def _command(self):
         for old in self.run.glob("callgrind.out*"):
             old.unlink()
-        return ["env", f"LD_PRELOAD={self.tools / 'bench_small_map.so'}", "valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=callgrind.out", "-q",
+        return ["env", f"LD_PRELOAD={self.preload}", "valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=callgrind.out", "-q",
                 *super()._command()]  # fmt: skip
 
     def _control(self, *words):
@@ -47,6 +50,20 @@ class Counted(products.Bed):
                 return max(totals)
             time.sleep(0.1)
         raise RuntimeError("callgrind wrote no totals")
+
+
+class Counted(Counting, products.Bed):
+    @property
+    def preload(self):
+        return self.tools / "bench_small_map.so"
+
+
+class CountedMerged(Counting, run_merged.Bed):
+    """Between three plain servers and watchers of all of them."""
+
+    def __init__(self, binary, tools, run):
+        super().__init__("kintsugi", argparse.Namespace(binary=binary, tools=tools, run=run, loops=1, tick_ms=0), 3, 500)
+        self.preload = tools / "bench_small_map.so"
 
 
 def gets(bed, requests, *how):
@@ -77,13 +94,36 @@ def events(bed, rate, seconds):
         load.stop()
 
 
-def measure(binary, tools, run):
-    with Counted("kintsugi", binary, tools, run) as bed:
-        yield "GET", gets(bed, 2_000, "--connections", 10, "--inflight", 32)
-        yield "strangers", gets(bed, 2_000, "--connections", 10, "--inflight", 32, "--cert", "")
-        yield "GET alone", gets(bed, 500, "--connections", 1, "--pace", 100)
-    with Counted("kintsugi", binary, tools, run) as bed:
-        yield "event", events(bed, 100, 10)
+def merged(bed, subscribers, connections, rate, seconds):
+    """Per event that a subscriber gets."""
+    load = bed.load(subscribers, connections, "--pace", 5)
+    try:
+        bed.rate(rate)
+        time.sleep(2)
+        before = bed.stats()
+        bed.on()
+        time.sleep(seconds)
+        after = bed.stats()
+        count = bed.off()
+        bed.rate(0)
+        return count / (after["events"] - before["events"]) / subscribers
+    finally:
+        load.stop()
+
+
+def measure(binary, tools, run, groups):
+    if "gets" in groups:
+        with Counted("kintsugi", binary, tools, run) as bed:
+            yield "GET", gets(bed, 2_000, "--connections", 10, "--inflight", 32)
+            yield "strangers", gets(bed, 2_000, "--connections", 10, "--inflight", 32, "--cert", "")
+            yield "GET alone", gets(bed, 500, "--connections", 1, "--pace", 100)
+    if "events" in groups:
+        with Counted("kintsugi", binary, tools, run) as bed:
+            yield "event", events(bed, 100, 10)
+    if "merged" in groups:
+        with CountedMerged(binary, tools, run) as bed:
+            yield "merged", merged(bed, 1, 1, 300, 10)
+            yield "merged 50", merged(bed, 50, 5, 60, 10)
 
 
 def main():
@@ -93,6 +133,7 @@ def main():
     parser.add_argument("--tools", type=pathlib.Path, help="folder of the bench_* programs; default: that of --binary")
     parser.add_argument("--run", type=pathlib.Path, default=HERE / "run")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("groups", nargs="*", default=GROUPS, help="of figures: " + " ".join(GROUPS))
     arguments = parser.parse_args()
     run = arguments.run.resolve()
     tools = (arguments.tools or arguments.binary.parent).resolve()
@@ -100,7 +141,7 @@ def main():
     best = {}
     for _ in range(arguments.rounds):
         for binary in filter(None, (arguments.before, arguments.binary)):
-            for figure, value in measure(binary, tools, run):
+            for figure, value in measure(binary, tools, run, arguments.groups):
                 row = best.setdefault(figure, {}).setdefault(binary, [])
                 row.append(value)
     for figure, row in best.items():

@@ -41,6 +41,8 @@ shutdown: {{grace_ms: 1000}}
 class Bed:
     """A product between event sources, each a server of `objects` ConfigMaps, and a load; leaves no process behind."""
 
+    patience = 30  # until it answers [s]
+
     def __init__(self, product, arguments, shards, size, objects=10):
         self.product, self.arguments, self.run = product, arguments, arguments.run
         self.shards, self.size, self.objects = shards, size, objects
@@ -65,7 +67,7 @@ class Bed:
         self.log = open(self.run / f"merged-{self.product}.log", "ab")
         self.proxy = subprocess.Popen(["taskset", "-c", products.PROXY_CPU, *map(str, self._command())], cwd=self.run,
                                       stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)  # fmt: skip
-        end = time.monotonic() + 30
+        end = time.monotonic() + self.patience
         while time.monotonic() < end and self.proxy.poll() is None:
             if all(self.get(path)[0] == 200 for path in self.collections()):
                 return
