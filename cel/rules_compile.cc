@@ -2,30 +2,12 @@
 
 #include "cel/internal/field_path.h"
 #include "cel/internal/rule_set.h"
+#include "krm/schema_type.h"
 #include "krm/structural.h"
 
 namespace kintsugi::cel {
 
 namespace {
-
-std::string schema_type(const krm::Schema& schema) {
-  switch (schema.type) {
-    case krm::SchemaType::kObject:
-      return "object";
-    case krm::SchemaType::kArray:
-      return "array";
-    case krm::SchemaType::kString:
-      return "string";
-    case krm::SchemaType::kInteger:
-      return "integer";
-    case krm::SchemaType::kNumber:
-      return "number";
-    case krm::SchemaType::kBoolean:
-      return "boolean";
-    default:
-      return "";
-  }
-}
 
 CompiledRule compile_rule(const krm::Schema::Rule& rule, const krm::Schema& schema,
                           const Declaration* declaration) {
@@ -59,7 +41,7 @@ class Compiler {
                                  const Declaration* declaration) {
     auto out = std::make_unique<RuleNode>();
     out->schema = &schema;
-    out->type = schema_type(schema);
+    out->type = krm::schema_type_name(schema.type);
     for (const krm::Schema::Rule& rule : rules.rules) {
       out->rules.push_back(compile_rule(rule, schema, declaration));
     }

@@ -4,21 +4,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
+#include "fuzz/pieces.h"
 #include "http/testing/support.h"
 
 namespace {
 
 using namespace kintsugi;
 using namespace kintsugi::http;
-
-void require(bool rule) {
-  if (!rule) {
-    std::abort();
-  }
-}
 
 void feed_all(Session& session, std::string_view bytes, std::size_t step) {
   session.set_now(TimePoint{});
@@ -50,20 +44,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RequestHead head = testing::make_head((flags & 2) != 0 ? "HEAD" : "GET", "/");
     head.protocol = (flags & 4) != 0 ? "websocket" : "";
     auto opened = client->open(head, response);
-    require(opened.has_value());
+    fuzz::check(opened.has_value());
     response.stream = *opened;
     (void)testing::take_all(*client);
     feed_all(*client, bytes, step);
     client->on_transport_closed(Errc::kClosed);
-    require(response.in.closes == 1 && !response.in.late && response.in.ends <= 1 &&
-            response.heads <= 1);
+    fuzz::check(response.in.closes == 1 && !response.in.late && response.in.ends <= 1 &&
+                response.heads <= 1);
     return 0;
   }
   testing::TestHandler handler;
   PeerInfo peer;
   auto server = make_h1_server(handler, peer, host, {});
   handler.on_open = [flags](testing::ServerExchange& exchange) {
-    require(!exchange.head.method.empty() && !exchange.head.target.empty());
+    fuzz::check(!exchange.head.method.empty() && !exchange.head.target.empty());
     if ((flags & 2) != 0) {
       exchange.stream->send_head((flags & 4) != 0 && !exchange.head.protocol.empty() ? 101 : 200,
                                  {}, false);
@@ -73,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   feed_all(*server, bytes, step);
   server->on_transport_closed(Errc::kClosed);
   for (const testing::ServerExchange& exchange : handler.exchanges) {
-    require(exchange.in.closes == 1 && !exchange.in.late && exchange.in.ends <= 1);
+    fuzz::check(exchange.in.closes == 1 && !exchange.in.late && exchange.in.ends <= 1);
   }
   return 0;
 }

@@ -4,22 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/pieces.h"
 #include "http/testing/support.h"
 
 namespace {
 
 using namespace kintsugi;
 using namespace kintsugi::http;
-
-void require(bool rule) {
-  if (!rule) {
-    std::abort();
-  }
-}
 
 void feed_all(Session& session, std::string_view bytes, std::size_t step) {
   TimePoint now{};
@@ -58,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto client = make_h2_client(host, {});
     for (testing::TestResponse& response : responses) {
       auto opened = client->open(testing::make_head("POST", "/", false), response);
-      require(opened.has_value());
+      fuzz::check(opened.has_value());
       response.stream = *opened;
       response.stream->send_data(std::string_view("question"), (flags & 2) != 0);
     }
@@ -66,8 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     feed_all(*client, bytes, step);
     client->on_transport_closed(Errc::kClosed);
     for (const testing::TestResponse& response : responses) {
-      require(response.in.closes == 1 && !response.in.late && response.in.ends <= 1 &&
-              response.heads <= 1);
+      fuzz::check(response.in.closes == 1 && !response.in.late && response.in.ends <= 1 &&
+                  response.heads <= 1);
     }
     return 0;
   }
@@ -83,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   feed_all(*server, bytes, step);
   server->on_transport_closed(Errc::kClosed);
   for (const testing::ServerExchange& exchange : handler.exchanges) {
-    require(exchange.in.closes == 1 && !exchange.in.late && exchange.in.ends <= 1);
+    fuzz::check(exchange.in.closes == 1 && !exchange.in.late && exchange.in.ends <= 1);
   }
   return 0;
 }

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
+#include "fuzz/pieces.h"
 #include "krm/internal/field_set.h"
 #include "krm/managed_fields.h"
 #include "krm/strict.h"
@@ -18,12 +18,6 @@ namespace {
 using namespace kintsugi;
 using namespace kintsugi::krm;
 
-void require(bool rule) {
-  if (!rule) {
-    std::abort();
-  }
-}
-
 void check_ownership(const Schema* schema, const Json& old, Json object) {
   OwnershipContext context;
   context.schema = schema;
@@ -33,10 +27,10 @@ void check_ownership(const Schema* schema, const Json& old, Json object) {
   track_update(context, &old, object);
   const Json once = object;
   track_update(context, &once, object);
-  require(!differs_beyond_times(once, object));
+  fuzz::check(!differs_beyond_times(once, object));
   const FieldSet fields = fields_of(schema, object);
   const auto again = FieldSet::from_json(fields.to_json());
-  require(again.has_value() && *again == fields);
+  fuzz::check(again.has_value() && *again == fields);
 }
 
 }  // namespace
@@ -59,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   validate_structural_schema(definition, "schema", causes);
   const SchemaPtr schema = structural_schema(definition, true);
   static_cast<void>(prune(*schema, object));
-  require(prune(*schema, object).empty());
+  fuzz::check(prune(*schema, object).empty());
   if (coerce_metadata(*schema, object)) {
     apply_defaults(*schema, object);
     validate_object(*schema, object, causes, &old);
@@ -69,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const SchemaPtr builtin = builtin_schema("v1", object.text({"kind"}));
       builtin && decode_typed(*builtin, typed)) {
     const Json once = typed;
-    require(decode_typed(*builtin, typed).has_value() && typed == once);
+    fuzz::check(decode_typed(*builtin, typed).has_value() && typed == once);
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "krm/schema_type.h"
 #include "krm/types/builtin_types.h"
 
 namespace kintsugi::krm {
@@ -11,20 +12,6 @@ namespace kintsugi::krm {
 namespace {
 
 constexpr int kMaxDepth = 500;
-
-SchemaType type_of(std::string_view name) {
-  constexpr std::pair<std::string_view, SchemaType> kTypes[] = {
-      {"object", SchemaType::kObject}, {"array", SchemaType::kArray},
-      {"string", SchemaType::kString}, {"integer", SchemaType::kInteger},
-      {"number", SchemaType::kNumber}, {"boolean", SchemaType::kBoolean},
-  };
-  for (const auto& [text, type] : kTypes) {
-    if (text == name) {
-      return type;
-    }
-  }
-  return SchemaType::kAny;
-}
 
 std::optional<double> number(const Json& json, std::string_view key) {
   const Json* value = json.find(key);
@@ -190,7 +177,7 @@ SchemaPtr read(const Json& json, bool whole_object, int depth) {
   if (depth > kMaxDepth) {
     return out;
   }
-  out->type = type_of(json.text({"type"}));
+  out->type = schema_type_named(json.text({"type"}));
   if (flag(json, "x-kubernetes-int-or-string")) {
     out->type = SchemaType::kIntOrString;
   }

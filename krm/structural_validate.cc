@@ -11,6 +11,7 @@
 
 #include "krm/formats.h"
 #include "krm/internal/field_set.h"
+#include "krm/schema_type.h"
 #include "krm/status.h"
 #include "krm/structural.h"
 #include "krm/types/builtin_types.h"
@@ -60,25 +61,7 @@ bool is_whole(const Json& value) {
 }
 
 std::string_view type_text(const Schema& schema) {
-  switch (schema.type) {
-    case SchemaType::kObject:
-      return "object";
-    case SchemaType::kArray:
-      return "array";
-    case SchemaType::kString:
-      return "string";
-    case SchemaType::kInteger:
-      return "integer";
-    case SchemaType::kNumber:
-      return "number";
-    case SchemaType::kBoolean:
-      return "boolean";
-    case SchemaType::kIntOrString:
-      return "integer,string";
-    case SchemaType::kAny:
-      break;
-  }
-  return "";
+  return schema.type == SchemaType::kIntOrString ? "integer,string" : schema_type_name(schema.type);
 }
 
 bool type_matches(const Schema& schema, const Json& value) {

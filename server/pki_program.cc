@@ -39,14 +39,14 @@ void tell(const std::string& name, const CaStatus& status) {
 int run_rotate_program(const RotateOptions& options) {
   const Pki pki(options.layout.pki());
   if (auto there = check_installation(pki); !there) {
-    return complain("pki rotate-ca", std::string(there.error().message()));
+    return complain("pki rotate-ca", there.error());
   }
   const std::int64_t now = std::time(nullptr);
   const RotationTimes times{now + options.leaves_after, now + options.old_out_after};
   for (const std::string& name :
        options.authorities.empty() ? Pki::authorities() : options.authorities) {
     if (auto begun = pki.begin_rotation(name, times); !begun) {
-      return complain("pki rotate-ca", std::string(begun.error().message()));
+      return complain("pki rotate-ca", begun.error());
     }
   }
   return run_pki_status_program(options.layout);
@@ -55,12 +55,12 @@ int run_rotate_program(const RotateOptions& options) {
 int run_pki_status_program(const Layout& layout) {
   const Pki pki(layout.pki());
   if (auto there = check_installation(pki); !there) {
-    return complain("pki status", std::string(there.error().message()));
+    return complain("pki status", there.error());
   }
   for (const std::string& name : Pki::authorities()) {
     const auto status = pki.status(name);
     if (!status) {
-      return complain("pki status", std::string(status.error().message()));
+      return complain("pki status", status.error());
     }
     tell(name, *status);
   }

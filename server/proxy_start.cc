@@ -178,7 +178,7 @@ Expected<void> ProxyControl::check_backend() {
   const auto told = [this](const Expected<void>& result) {
     backend_check_.reset();
     if (!result) {
-      complain("proxy", std::string(result.error().message()));
+      complain("proxy", result.error());
       exit_status_ = 1;
       loop_.stop();
       return;

@@ -140,7 +140,7 @@ Expected<void> ProxyControl::start_feed() {
     }
   }
   if (auto result = open_admin(); !result) {
-    complain("proxy", std::string(result.error().message()));
+    complain("proxy", result.error());
     exit_status_ = 1;
     loop_.stop();
   }

@@ -438,17 +438,17 @@ int run_shard_program(ShardOptions options) {
   prepare_for_no_memory();
   const Confinement confinement = options.confinement;
   if (auto confined = confine(confinement); !confined) {
-    return complain("shard", std::string(confined.error().message()));
+    return complain("shard", confined.error());
   }
   if (options.insecure_file_modes) {
     set_secret_file_rule(SecretFileRule::kWarn);
   }
   ShardProgram shard(std::move(options));
   if (auto started = shard.start(); !started) {
-    return complain("shard", std::string(started.error().message()));
+    return complain("shard", started.error());
   }
   if (auto inside = enter_sandbox(confinement); !inside) {
-    return complain("shard", std::string(inside.error().message()));
+    return complain("shard", inside.error());
   }
   return shard.run();
 }

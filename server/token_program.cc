@@ -39,7 +39,7 @@ int run_token_create(const TokenOptions& options) {
   auto role = join_role_of(options.role);
   auto pin = role ? pin_of(pki) : Expected<std::string>(fail(role.error().clone()));
   if (!pin) {
-    return complain("token create", std::string(pin.error().message()));
+    return complain("token create", pin.error());
   }
   JoinToken token;
   token.role = *role;
@@ -52,12 +52,12 @@ int run_token_create(const TokenOptions& options) {
     auto tried = issuer ? net::issue(*issuer, one.request)
                         : Expected<net::KeyPair>(fail(issuer.error().clone()));
     if (!tried) {
-      return complain("token create", std::string(tried.error().message()));
+      return complain("token create", tried.error());
     }
   }
   const auto text = JoinTokens(options.layout.pki()).create(token);
   if (!text) {
-    return complain("token create", std::string(text.error().message()));
+    return complain("token create", text.error());
   }
   std::printf("%s\n", text->c_str());
   std::fprintf(
@@ -72,7 +72,7 @@ int run_token_create(const TokenOptions& options) {
 int run_token_list(const Layout& layout) {
   const auto tokens = JoinTokens(layout.pki()).list();
   if (!tokens) {
-    return complain("token list", std::string(tokens.error().message()));
+    return complain("token list", tokens.error());
   }
   const std::int64_t now = std::time(nullptr);
   for (const JoinToken& token : *tokens) {
@@ -85,7 +85,7 @@ int run_token_list(const Layout& layout) {
 
 int run_token_revoke(const Layout& layout, const std::string& id) {
   if (auto revoked = JoinTokens(layout.pki()).revoke(id); !revoked) {
-    return complain("token revoke", std::string(revoked.error().message()));
+    return complain("token revoke", revoked.error());
   }
   std::printf("%s is revoked\n", id.c_str());
   return 0;

@@ -5,6 +5,7 @@
 
 #include "apiserver/internal/openapi_names.h"
 #include "apiserver/internal/scale.h"
+#include "krm/schema_type.h"
 #include "krm/types/builtin_texts.h"
 #include "krm/types/builtin_types.h"
 
@@ -32,27 +33,6 @@ Json reference(std::string_view component) {
 
 Json wrapped(std::string_view component) {
   return Json::object({{"allOf", Json::array({reference(component)})}});
-}
-
-std::string_view type_name_of(SchemaType type) {
-  switch (type) {
-    case SchemaType::kObject:
-      return "object";
-    case SchemaType::kArray:
-      return "array";
-    case SchemaType::kString:
-      return "string";
-    case SchemaType::kInteger:
-      return "integer";
-    case SchemaType::kNumber:
-      return "number";
-    case SchemaType::kBoolean:
-      return "boolean";
-    case SchemaType::kAny:
-    case SchemaType::kIntOrString:
-      return "";
-  }
-  return "";
 }
 
 bool is_plain_scalar(const Schema& schema) {
@@ -316,7 +296,7 @@ Json OpenApiSchemas::write(const Schema& schema, bool builtin) {
 
 Json OpenApiSchemas::body(const Schema& schema, bool builtin) {
   Json out = Json::object();
-  if (const std::string_view type = type_name_of(schema.type); !type.empty()) {
+  if (const std::string_view type = krm::schema_type_name(schema.type); !type.empty()) {
     out["type"] = type;
   }
   write_values(schema, out);

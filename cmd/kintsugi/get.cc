@@ -208,7 +208,7 @@ std::vector<std::string> kind_names() {
 int print_kind(const Kind& kind, const Options& options, const std::string& name) {
   auto document = ask_admin(admin_socket(options.admin), kind.target);
   if (!document) {
-    return complain("get", std::string(document.error().message()));
+    return complain("get", document.error());
   }
   const Json* list = document->find(kind.list);
   Json kept = Json::array();
@@ -357,7 +357,7 @@ int run_explain(const std::vector<std::string>& arguments) {
       ask_admin(admin_socket(options.admin), "/explain?path=" + percent_encode(words->front()) +
                                                  "&method=" + percent_encode(options.method));
   if (!document) {
-    return complain("explain", std::string(document.error().message()));
+    return complain("explain", document.error());
   }
   const Json* found = document->find("result");
   const Json result = found == nullptr ? Json::object({}) : *found;

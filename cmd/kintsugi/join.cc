@@ -122,7 +122,7 @@ int run_join(const std::vector<std::string>& arguments) {
   }
   const auto next = join(options);
   if (!next) {
-    return complain("join", std::string(next.error().message()));
+    return complain("join", next.error());
   }
   std::printf("joined; now:\n\n  %s\n", next->c_str());
   return 0;

@@ -136,7 +136,7 @@ int run_manual_pages(const std::vector<std::string>& arguments) {
                                    manual_page(command, build_data()), 0644);
     }
   }
-  return written ? 0 : complain("manual-pages", std::string(written.error().message()));
+  return written ? 0 : complain("manual-pages", written.error());
 }
 
 }  // namespace kintsugi::cmd

@@ -220,10 +220,10 @@ int run_shard(const std::vector<std::string>& arguments) {
   }
   auto options = understood(typed);
   if (!options) {
-    return complain("shard", std::string(options.error().message()), 2);
+    return complain("shard", options.error(), 2);
   }
   if (auto joined = server::check_join_folder(options->layout); !joined) {
-    return complain("shard", std::string(joined.error().message()));
+    return complain("shard", joined.error());
   }
   return server::run_shard_program(std::move(*options));
 }

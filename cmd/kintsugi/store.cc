@@ -51,7 +51,7 @@ std::string stored(std::string text) {
 int run_backup(const Options& options) {
   const auto report = store::backup_store(options.from, options.to);
   if (!report) {
-    return complain("store backup", std::string(report.error().message()));
+    return complain("store backup", report.error());
   }
   std::printf("%s: %llu objects at revision %llu\n", options.to.c_str(),
               static_cast<unsigned long long>(report->keys),
@@ -66,7 +66,7 @@ int run_backup(const Options& options) {
 int run_restore(const Options& options) {
   const auto report = store::restore_store(options.from, options.to);
   if (!report) {
-    return complain("store restore", std::string(report.error().message()));
+    return complain("store restore", report.error());
   }
   std::printf("%s: %llu objects, the next revision is %llu\n", options.to.c_str(),
               static_cast<unsigned long long>(report->keys),
@@ -120,7 +120,7 @@ int run_check(const Options& options) {
       return complain("store check", "--delete: the store's pages are damaged");
     }
     if (const auto deleted = delete_key(options); !deleted) {
-      return complain("store check", std::string(deleted.error().message()));
+      return complain("store check", deleted.error());
     }
     std::printf("deleted: %s\n", options.remove.c_str());
     report = look_at(options);
@@ -130,8 +130,7 @@ int run_check(const Options& options) {
     if (code == Errc::kNotFound) {
       return complain("store check", options.dir + ": no store is there", kNothingToCheck);
     }
-    return complain("store check", std::string(report.error().message()),
-                    code == Errc::kConfig ? kNothingToCheck : 1);
+    return complain("store check", report.error(), code == Errc::kConfig ? kNothingToCheck : 1);
   }
   print_lines("", report->pages.problems);
   print_lines("", report->rows.problems);
@@ -141,7 +140,7 @@ int run_check(const Options& options) {
     again.directory = options.dir;
     again.books = controlplane::workspace_books();
     if (auto counted = count_anew(std::move(again)); !counted) {
-      return complain("store check", std::string(counted.error().message()));
+      return complain("store check", counted.error());
     }
     std::printf("%zu sums of quotas were wrong and have been counted anew\n",
                 report->rows.miscounted.size());
@@ -159,7 +158,7 @@ int run_check(const Options& options) {
 int run_rewrite(const Options& options) {
   const auto codec = server::read_encryption_config(options.encryption);
   if (!codec) {
-    return complain("store rewrite", std::string(codec.error().message()));
+    return complain("store rewrite", codec.error());
   }
   const auto report = store::rewrite_store(
       options.dir, [&](std::string_view key, std::string_view value) -> Expected<std::string> {
@@ -174,7 +173,7 @@ int run_rewrite(const Options& options) {
                               opened->is_sealed ? std::move(opened->plain) : std::string(value));
       });
   if (!report) {
-    return complain("store rewrite", std::string(report.error().message()));
+    return complain("store rewrite", report.error());
   }
   for (const std::string& kept : report->kept) {
     std::printf("stays as it is: %s\n", shown(kept).c_str());

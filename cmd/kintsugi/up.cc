@@ -222,7 +222,7 @@ int run_up(const std::vector<std::string>& arguments) {
   }
   auto options = understood(std::move(typed));
   if (!options) {
-    return complain("up", std::string(options.error().message()), 2);
+    return complain("up", options.error(), 2);
   }
   return server::run_up_program(std::move(*options));
 }

@@ -131,12 +131,12 @@ int run_worker(const std::vector<std::string>& arguments) {
   set_log_level(options.verbosity >= kDebug ? LogLevel::kDebug : LogLevel::kInfo);
   auto config = load(options);
   if (!config) {
-    return complain("worker", std::string(config.error().message()), 2);
+    return complain("worker", config.error(), 2);
   }
   if (options.validate || !options.print_effective.empty()) {
     if (options.validate) {
       if (auto right = server::check_worker(*config); !right) {
-        return complain("worker", std::string(right.error().message()), 2);
+        return complain("worker", right.error(), 2);
       }
     }
     std::fputs(shown(options, *config).c_str(), stdout);

@@ -127,9 +127,7 @@ int status_of(Errc code) {
 }
 
 int report(const Expected<void>& result) {
-  return result ? 0
-                : complain("ws", std::string(result.error().message()),
-                           status_of(result.error().code()));
+  return result ? 0 : complain("ws", result.error(), status_of(result.error().code()));
 }
 
 /// "" or what is wrong with the options for this command.
@@ -198,7 +196,7 @@ int run_ws(const std::vector<std::string>& arguments) {
   }
   auto commands = WorkspaceCommands::open(std::move(options));
   if (!commands) {
-    return complain("ws", std::string(commands.error().message()));
+    return complain("ws", commands.error());
   }
   return report(command == nullptr ? (*commands)->show() : command->run(**commands, rest));
 }

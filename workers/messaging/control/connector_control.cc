@@ -65,16 +65,10 @@ net::Task<Outcome> ConnectorControl::reconcile(ObjectRefKey key) {
 }
 
 net::Task<Outcome> ConnectorControl::make(ObjectRefKey key) {
-  std::optional<krm::Json> final_word = judge(key);
-  if (final_word) {
-    net::Task<Outcome> saying = site_.write_status(key, std::move(*final_word), false);
-    const Outcome outcome = co_await saying;
-    co_return outcome;
-  }
-  net::Task<Outcome> finalizing = site_.add_finalizer(key);
-  const Outcome finalized = co_await finalizing;
-  if (finalized.kind != Outcome::Kind::kDone) {
-    co_return finalized;
+  net::Task<std::optional<Outcome>> beginning = site_.begin_making(key, judge(key));
+  const std::optional<Outcome> over = co_await beginning;
+  if (over) {
+    co_return *over;
   }
   PartInput input;
   {

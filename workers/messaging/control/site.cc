@@ -320,6 +320,21 @@ net::Task<Outcome> Site::add_finalizer(ObjectRefKey object) {
   co_return outcome;
 }
 
+net::Task<std::optional<Outcome>> Site::begin_making(ObjectRefKey object,
+                                                     std::optional<krm::Json> final_word) {
+  if (final_word) {
+    net::Task<Outcome> saying = write_status(std::move(object), std::move(*final_word), false);
+    const Outcome said = co_await saying;
+    co_return said;
+  }
+  net::Task<Outcome> finalizing = add_finalizer(std::move(object));
+  const Outcome finalized = co_await finalizing;
+  if (finalized.kind != Outcome::Kind::kDone) {
+    co_return finalized;
+  }
+  co_return std::nullopt;
+}
+
 net::Task<Outcome> Site::remove_finalizer(ObjectRefKey object) {
   const std::optional<Written> has = written(object);
   if (!has) {

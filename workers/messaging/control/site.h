@@ -161,6 +161,10 @@ class Site {
   /// kDone: it has our finalizer.
   [[nodiscard]] net::Task<Outcome> add_finalizer(ObjectRefKey object);
   [[nodiscard]] net::Task<Outcome> remove_finalizer(ObjectRefKey object);
+  /// What making an object begins with: it gets our finalizer, or, if it is not to be made, the
+  /// status that says so. @returns how that turn ends; nullopt: it goes on
+  [[nodiscard]] net::Task<std::optional<Outcome>> begin_making(ObjectRefKey object,
+                                                               std::optional<krm::Json> final_word);
 
  private:
   struct Written;
