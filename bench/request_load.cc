@@ -1,17 +1,22 @@
 /// A closed loop of requests: --inflight on each of --connections connections, with a client
 /// certificate. Every answer must be a success.
-/// Flags: --port --op fetch|create|update|get|put --target <path> --connections 100 --inflight 1
+/// Flags: --port --op fetch|create|update|get|put|patch|post --target <path> --connections 100
+/// --inflight 1
 ///        --requests 20000 --first 0 --value 1024 --body <bytes> --cert --key --seconds 300
 /// fetch: GETs of --target, each answered by --body bytes. create, update and get: ConfigMaps
 /// <target>/load-<number> with --value bytes; put: keys <target>/load-<number> by etcd's gRPC
-/// (KV.Put). Numbers run from --first, and --names N makes them begin again after N. With --pace N
-/// there are N requests a second on one connection instead, however long the answers take. Values
-/// say when they were sent: "sent":"<20 digits>" (watch_load.cc). stdout: with --warm N a line
-/// after N requests more than
+/// (KV.Put); patch, post: the merge patch or object in the file --patch, to --target, for --user of
+/// the group --group, whom the certificate may name; "#" in them stands for the number, "@" for
+/// when it was sent. Numbers run from --first, and --names N makes them begin again after N. With
+/// --pace N there are N requests a second on one connection instead, however long the answers take.
+/// Values say when they were sent: "sent":"<20 digits>" (watch_load.cc). stdout: with --warm N a
+/// line after N requests more than
 /// --requests, upon which the tool waits for a line on stdin; one JSON line at the end.
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,15 +27,33 @@
 namespace kintsugi::bench {
 namespace {
 
-enum class Op { kFetch, kCreate, kUpdate, kGet, kPut };
+enum class Op { kFetch, kCreate, kUpdate, kGet, kPut, kPatch, kPost };
 
 Op op_of(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kNames = {"fetch", "create", "update", "get", "put"};
+  constexpr std::array<std::string_view, 7> kNames = {"fetch", "create", "update", "get",
+                                                      "put",   "patch",  "post"};
   const auto* at = std::find(kNames.begin(), kNames.end(), name);
   if (at == kNames.end()) {
-    die("--op is fetch, create, update, get or put");
+    die("--op is fetch, create, update, get, put, patch or post");
   }
   return static_cast<Op>(at - kNames.begin());
+}
+
+std::string content_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string filled(std::string_view text, std::string_view number, std::string_view sent) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '#' || c == '@') {
+      out += c == '#' ? number : sent;
+    } else {
+      out += c;
+    }
+  }
+  return out;
 }
 
 /// A protobuf field of bytes.
@@ -66,6 +89,9 @@ class Load {
         names_(flags_.number("names", 0)),
         pace_(flags_.number("pace", 0)),
         body_(flags_.number("body", 1024)),
+        user_(flags_.text("user", "")),
+        group_(flags_.text("group", "")),
+        patch_(content_of(flags_.text("patch", ""))),
         value_(flags_.number("value", 1024), 'x') {
     nghttp2_session_callbacks_new(&callbacks_);
     nghttp2_session_callbacks_set_on_header_callback(callbacks_, on_header);
@@ -154,8 +180,13 @@ class Load {
       fields.push_back(field("content-type", "application/grpc"));
       fields.push_back(field("te", "trailers"));
     } else {
-      fields.push_back(field("content-type", "application/json"));
+      fields.push_back(field(
+          "content-type", op_ == Op::kPatch ? "application/merge-patch+json" : "application/json"));
       fields.push_back(field("accept", "application/json"));
+    }
+    if (!user_.empty()) {
+      fields.push_back(field("x-remote-user", user_));
+      fields.push_back(field("x-remote-group", group_));
     }
     submit(session, fields, *request);
   }
@@ -177,6 +208,11 @@ class Load {
       request.body = {0, static_cast<char>(size >> 24), static_cast<char>(size >> 16),
                       static_cast<char>(size >> 8), static_cast<char>(size)};
       request.body += message;
+      return;
+    }
+    if (op_ == Op::kPatch || op_ == Op::kPost) {
+      request.path = filled(target_, std::to_string(number), sent);
+      request.body = filled(patch_, std::to_string(number), sent);
       return;
     }
     request.path = op_ == Op::kCreate ? target_ : target_ + "/" + name;
@@ -220,7 +256,8 @@ class Load {
     return 0;
   }
 
-  static constexpr std::array<std::string_view, 5> kMethods = {"GET", "POST", "PUT", "GET", "POST"};
+  static constexpr std::array<std::string_view, 7> kMethods = {"GET",  "POST",  "PUT", "GET",
+                                                               "POST", "PATCH", "POST"};
 
   Flags flags_;
   Poller poller_;
@@ -228,7 +265,7 @@ class Load {
   std::string target_;
   std::uint64_t requests_, warm_, total_, first_, names_, pace_, body_,
       sent_ = 0, done_ = 0, limit_ = 0, begin_ = 0, due_ = 0;
-  std::string value_;
+  std::string user_, group_, patch_, value_;
   nghttp2_session_callbacks* callbacks_ = nullptr;
   std::vector<std::unique_ptr<Link>> links_;
   Histogram latency_;
