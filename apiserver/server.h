@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apiserver/admission.h"
+#include "apiserver/changed_object.h"
 #include "apiserver/resource.h"
 #include "apiserver/view.h"
 #include "auth/authenticator.h"
@@ -119,13 +120,13 @@ class ApiServer : public http::Handler {
   /// admission, validation, no-op detection, finalizer logic. `done` comes in a later turn.
   virtual void write(WriteRequest request, std::function<void(Expected<krm::Json>)> done) = 0;
 
-  /// Every committed change of a resource ("" = all), decoded, on this loop, in order. Starts after
+  /// Every committed change of a resource ("" = all), on this loop, in order. Starts after
   /// the state that reader() shows now. Destroying the handle ends it.
   struct Change {
     std::string cluster, group, resource, ns, name;
-    std::string identity;                       ///< of a bound API (ResourceDef::identity)
-    std::shared_ptr<const krm::Json> object;    ///< null: deleted
-    std::shared_ptr<const krm::Json> previous;  ///< null: created
+    std::string identity;    ///< of a bound API (ResourceDef::identity)
+    ChangedObject object;    ///< null: deleted
+    ChangedObject previous;  ///< null: created
     store::Revision revision = 0;
   };
   [[nodiscard]] virtual std::shared_ptr<void> on_change(

@@ -47,6 +47,8 @@ class View {
                                             const ResourceDef& /*def*/) const {
     return {};
   }
+  /// False: prepare() has nothing to do with this kind and is not called.
+  [[nodiscard]] virtual bool prepares(const ResourceDef& /*def*/) const { return true; }
   /// Changes or refuses what is about to be stored, in the storage version, after Hooks::prepare.
   /// `old` null on create. Not called for deletes.
   [[nodiscard]] virtual Expected<void> prepare(const WriteContext& context, const ResourceDef& def,

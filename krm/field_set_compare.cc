@@ -71,7 +71,8 @@ class SetBuilder {
 
 class Comparer {
  public:
-  explicit Comparer(FieldChanges& out) : out_(out) {}
+  /// @param whole  of objects: without metadata.managedFields
+  explicit Comparer(FieldChanges& out, bool whole = false) : out_(out), whole_(whole) {}
 
   /// At least one of the two is there.
   void visit(const Schema* schema, const Json* before, const Json* after, const Path& path) {
@@ -134,7 +135,10 @@ class Comparer {
       const std::string& key = order <= 0 ? a->key : b->key;
       const Json* old_value = order <= 0 ? &a->value : nullptr;
       const Json* new_value = order >= 0 ? &b->value : nullptr;
-      if (old_value == nullptr || new_value == nullptr || !(*old_value == *new_value)) {
+      const bool skipped =
+          whole_ && key == "managedFields" && path.size() == 1 && path[0] == "f:metadata";
+      if (!skipped &&
+          (old_value == nullptr || new_value == nullptr || !(*old_value == *new_value))) {
         visit(member_schema(schema, key), old_value, new_value, extended(path, "f:" + key));
       }
       if (order <= 0) {
@@ -196,6 +200,7 @@ class Comparer {
   }
 
   FieldChanges& out_;
+  const bool whole_;
 };
 
 }  // namespace
@@ -209,6 +214,17 @@ std::string list_item_element(const Schema& list, const Json& item) {
   }
   if (list.list_type != ListType::kMap || !item.is_object()) {
     return {};
+  }
+  if (list.list_map_keys.size() == 1) {  // without an object of them
+    const std::string& key = list.list_map_keys.front();
+    if (const Json* value = item.find(key)) {
+      std::string out = "k:{";
+      append_json_string(out, key);
+      out += ':';
+      value->dump_to(out);
+      out += '}';
+      return out;
+    }
   }
   Json keys = Json::object();
   for (const std::string& key : list.list_map_keys) {
@@ -236,6 +252,12 @@ FieldSet fields_of(const Schema* schema, const Json& object) {
 FieldChanges compare_fields(const Schema* schema, const Json& before, const Json& after) {
   FieldChanges out;
   Comparer(out).visit(schema, &before, &after, {});
+  return out;
+}
+
+FieldChanges compare_objects(const Schema* schema, const Json& before, const Json& after) {
+  FieldChanges out;
+  Comparer(out, true).visit(schema, &before, &after, {});
   return out;
 }
 

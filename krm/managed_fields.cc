@@ -42,18 +42,20 @@ const FieldSet& status_field() {
   return set;
 }
 
-Json without_managed_fields(const Json& object) {
-  Json out = object;
-  if (Json* metadata = out.find("metadata")) {
-    metadata->erase("managedFields");
-    // Forced by servers with logical clusters, so nobody's (AM-474).
-    Json* annotations = metadata->find("annotations");
-    if (annotations != nullptr && annotations->erase(kClusterAnnotation) &&
-        annotations->size() == 0) {
-      metadata->erase("annotations");
-    }
+/// The object without the annotation that servers with logical clusters force on all, so that it is
+/// nobody's (AM-474). `room` holds it if it is not the object itself.
+const Json& without_cluster(const Json& object, Json& room) {
+  if (object.at({"metadata", "annotations", kClusterAnnotation}) == nullptr) {
+    return object;
   }
-  return out;
+  room = object;
+  Json& metadata = *room.find("metadata");
+  Json& annotations = *metadata.find("annotations");
+  annotations.erase(kClusterAnnotation);
+  if (annotations.size() == 0) {
+    metadata.erase("annotations");
+  }
+  return room;
 }
 
 bool is_reset(const Json& list) {
@@ -101,19 +103,59 @@ Json empty_object(const Schema* schema, const Json& like) {
   return out;
 }
 
-Json without_times(const Json& object) {
-  Json out = object;
-  if (Json* metadata = out.find("metadata")) {
-    metadata->erase("resourceVersion");
-    if (Json* list = metadata->find("managedFields"); list != nullptr && list->is_array()) {
-      for (Json& entry : list->edit_items()) {
-        entry.erase("time");
-      }
-      std::sort(list->edit_items().begin(), list->edit_items().end(),
-                [](const Json& a, const Json& b) { return a.dump() < b.dump(); });
-    }
+/// Whether two objects have equal members, but for those that `special` has compared itself:
+/// special(key, a, b) says so, or nullopt.
+template <class Special>
+bool same_members(const Json& a, const Json& b, const Special& special) {
+  if (!a.is_object() || !b.is_object()) {
+    return a == b;
   }
+  auto left = a.members().begin();
+  auto right = b.members().begin();
+  while (left != a.members().end() || right != b.members().end()) {
+    const int order = left == a.members().end()    ? 1
+                      : right == b.members().end() ? -1
+                                                   : left->key.compare(right->key);
+    const std::string& key = order <= 0 ? left->key : right->key;
+    const Json* one = order <= 0 ? &left->value : nullptr;
+    const Json* other = order >= 0 ? &right->value : nullptr;
+    const std::optional<bool> said = special(key, one, other);
+    if (!said.value_or(one != nullptr && other != nullptr && *one == *other)) {
+      return false;
+    }
+    left += order <= 0 ? 1 : 0;
+    right += order >= 0 ? 1 : 0;
+  }
+  return true;
+}
+
+bool same_entry(const Json& a, const Json& b) {
+  return same_members(a, b, [](std::string_view key, const Json*, const Json*) {
+    return key == "time" ? std::optional(true) : std::nullopt;
+  });
+}
+
+/// Without times, in an order that does not depend on them.
+Json sorted_entries(const Json& list) {
+  Json out = list;
+  for (Json& entry : out.edit_items()) {
+    entry.erase("time");
+  }
+  std::sort(out.edit_items().begin(), out.edit_items().end(),
+            [](const Json& a, const Json& b) { return a.dump() < b.dump(); });
   return out;
+}
+
+bool same_entries(const Json* a, const Json* b) {
+  if (a == nullptr || b == nullptr) {
+    return a == b;
+  }
+  if (!a->is_array() || !b->is_array()) {
+    return *a == *b;
+  }
+  return a->size() == b->size() &&
+         (std::equal(a->items().begin(), a->items().end(), b->items().begin(), same_entry) ||
+          sorted_entries(*a) == sorted_entries(*b));
 }
 
 }  // namespace
@@ -253,18 +295,24 @@ Json managed_fields_json(ManagedFields entries) {
             });
   Json out = Json::array();
   for (const ManagedFieldsEntry& entry : entries) {
-    Json item = Json::object({{"apiVersion", Json(entry.api_version)},
-                              {"fieldsType", Json("FieldsV1")},
-                              {"fieldsV1", entry.fields.to_json()},
-                              {"operation", Json(entry.operation)}});
+    Json item;
+    Json::Object& members = item.edit_members();
+    members.reserve(7);
+    const auto add = [&](const char* key, Json value) {  // in the order of the keys
+      members.push_back({key, std::move(value)});
+    };
+    add("apiVersion", Json(entry.api_version));
+    add("fieldsType", Json("FieldsV1"));
+    add("fieldsV1", entry.fields.to_json());
     if (!entry.manager.empty()) {
-      item["manager"] = Json(entry.manager);
+      add("manager", Json(entry.manager));
     }
+    add("operation", Json(entry.operation));
     if (!entry.subresource.empty()) {
-      item["subresource"] = Json(entry.subresource);
+      add("subresource", Json(entry.subresource));
     }
     if (!entry.time.empty()) {
-      item["time"] = Json(entry.time);
+      add("time", Json(entry.time));
     }
     out.push_back(std::move(item));
   }
@@ -341,10 +389,14 @@ void track_update(const OwnershipContext& context, const Json* old, Json& object
     return;  // untracked until the first apply
   }
   entries = reconciled_entries(context, std::move(entries));
-  const Json after = without_managed_fields(object);
-  const Json before =
-      old == nullptr ? empty_object(context.schema, after) : without_managed_fields(*old);
-  FieldChanges changes = compare_fields(context.schema, before, after);
+  Json after_room;
+  Json before_room;
+  const Json& after = without_cluster(object, after_room);
+  if (old == nullptr) {
+    before_room = empty_object(context.schema, after);
+  }
+  const Json& before = old == nullptr ? before_room : without_cluster(*old, before_room);
+  FieldChanges changes = compare_objects(context.schema, before, after);
   const auto limit = [&](const FieldSet& set) { return owned_part(set, context.part); };
 
   std::map<std::string, FieldChanges> of_version;
@@ -355,7 +407,7 @@ void track_update(const OwnershipContext& context, const Json* old, Json& object
     if (other && *other != context.schema) {
       auto known = of_version.find(entry.api_version);
       if (known == of_version.end()) {
-        known = of_version.emplace(entry.api_version, compare_fields(*other, before, after)).first;
+        known = of_version.emplace(entry.api_version, compare_objects(*other, before, after)).first;
       }
       seen = &known->second;
     }
@@ -395,7 +447,18 @@ void track_update(const OwnershipContext& context, const Json* old, Json& object
 }
 
 bool differs_beyond_times(const Json& old, const Json& object) {
-  return !(without_times(old) == without_times(object));
+  const auto of_metadata = [](std::string_view key, const Json* a,
+                              const Json* b) -> std::optional<bool> {
+    if (key == "resourceVersion") {
+      return true;
+    }
+    return key == "managedFields" ? std::optional(same_entries(a, b)) : std::nullopt;
+  };
+  return !same_members(old, object, [&](std::string_view key, const Json* a, const Json* b) {
+    return key == "metadata" && a != nullptr && b != nullptr
+               ? std::optional(same_members(*a, *b, of_metadata))
+               : std::nullopt;
+  });
 }
 
 }  // namespace kintsugi::krm

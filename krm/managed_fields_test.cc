@@ -76,6 +76,16 @@ TEST(FieldSet, WhenReadAndWritten_StaysTheSame) {
   EXPECT_FALSE(FieldSet::from_json(parse("[]")).has_value());
 }
 
+TEST(FieldSet, WhenKeysAreWrittenOtherwise_AreTheSame) {
+  const FieldSet plain = set_of(R"({"f:a":{"k:{\"type\":\"Ready\"}":{}}})");
+  EXPECT_EQ(plain, set_of(R"({"f:a":{"k:{ \"type\" : \"Ready\" }":{}}})"));
+  EXPECT_EQ(plain, set_of(R"({"f:a":{"k:{\"type\":\"\\u0052eady\"}":{}}})"));
+  EXPECT_TRUE(plain.below("f:a")->has_element(R"(k:{"type":"Ready"})"));
+  EXPECT_FALSE(FieldSet::from_json(parse(R"({"k:{\"type\":\"Ready\"":{}})")).has_value());
+  EXPECT_EQ(set_of(R"({"k:{\"b\":\"1\",\"a\":\"2\"}":{}})"),
+            set_of(R"({"k:{\"a\":\"2\",\"b\":\"1\"}":{}})"));
+}
+
 TEST(FieldSet, WhenCombined_ParentsAndChildrenAreIndependent) {
   const FieldSet a = set_of(R"({"f:a":{".":{},"f:b":{},"f:c":{}}})");
   const FieldSet b = set_of(R"({"f:a":{"f:b":{}},"f:z":{}})");
@@ -156,6 +166,24 @@ TEST(ManagedFields, AM241_WhenValuesAreEqual_NothingMoves) {
   writer.write("other", text);
   EXPECT_EQ(writer.stored(), before);
   EXPECT_FALSE(differs_beyond_times(before, writer.stored()));
+}
+
+TEST(ManagedFields, AM173_WhenEntriesAreSortedByOtherTimes_IsNoChange) {
+  const auto with = [](std::string_view entries, std::string_view more = "") {
+    return parse(R"({"metadata":{"managedFields":[)" + std::string(entries) + "]" +
+                 std::string(more) + "}}");
+  };
+  const std::string a1 = R"({"manager":"a","time":"2026-01-01T00:00:00Z"})";
+  const std::string a2 = R"({"manager":"a","time":"2026-01-03T00:00:00Z"})";
+  const std::string b = R"({"manager":"b","time":"2026-01-02T00:00:00Z"})";
+  EXPECT_FALSE(differs_beyond_times(with(a1 + "," + b), with(b + "," + a2)));
+  EXPECT_FALSE(differs_beyond_times(with(a1), with(R"({"manager":"a"})")));
+  EXPECT_FALSE(differs_beyond_times(with(a1), with(a1, R"(,"resourceVersion":"7")")));
+  EXPECT_TRUE(differs_beyond_times(with(a1 + "," + b), with(b + "," + b)));
+  EXPECT_TRUE(differs_beyond_times(with(a1 + "," + b), with(a1)));
+  EXPECT_TRUE(differs_beyond_times(with(a1), with(a1, R"(,"name":"n")")));
+  EXPECT_TRUE(differs_beyond_times(with(a1), parse(R"({"metadata":{}})")));
+  EXPECT_TRUE(differs_beyond_times(with(a1), parse("{}")));
 }
 
 TEST(ManagedFields, AM173_WhenOnlyTimesDiffer_IsNoChange) {

@@ -12,6 +12,9 @@ namespace kintsugi::krm {
 
 namespace {
 
+/// Others have nothing in them that could be an embedded resource or a list.
+bool has_parts(const Json& value) noexcept { return value.is_object() || value.is_array(); }
+
 void check_embedded(const Schema& schema, const Json& value, const std::string& path, bool root,
                     std::vector<Cause>& causes) {
   const auto child = [&](std::string_view key) {
@@ -65,6 +68,9 @@ void check_embedded(const Schema& schema, const Json& value, const std::string& 
     }
   }
   for (const JsonMember& member : value.members()) {
+    if (!has_parts(member.value)) {
+      continue;
+    }
     const SchemaProperty* property = schema.property(member.key);
     const Schema* next = property != nullptr ? property->schema.get() : schema.additional.get();
     if (next != nullptr && next->type_name.empty()) {
@@ -114,6 +120,9 @@ void check_lists(const Schema& schema, const Json& value, const std::string& pat
     return;
   }
   for (const JsonMember& member : value.members()) {
+    if (!has_parts(member.value)) {
+      continue;
+    }
     const SchemaProperty* property = schema.property(member.key);
     const Schema* next = property != nullptr ? property->schema.get() : schema.additional.get();
     if (next == nullptr || !next->type_name.empty()) {

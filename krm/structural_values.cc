@@ -22,6 +22,9 @@ std::string child_path(const std::string& path, std::string_view key) {
   return out;
 }
 
+/// Others have no fields.
+bool has_parts(const Json& value) noexcept { return value.is_object() || value.is_array(); }
+
 std::string item_path(const std::string& path, std::size_t index) {
   return path + '[' + std::to_string(index) + ']';
 }
@@ -37,12 +40,12 @@ class Pruner {
       if (resource && is_meta_field(member.key)) {
         return false;
       }
-      if (const SchemaProperty* property = schema.property(member.key)) {
-        visit(property->schema.get(), member.value, child_path(path, member.key));
-        return false;
-      }
-      if (schema.additional) {
-        visit(schema.additional.get(), member.value, child_path(path, member.key));
+      const SchemaProperty* property = schema.property(member.key);
+      const Schema* next = property != nullptr ? property->schema.get() : schema.additional.get();
+      if (next != nullptr) {
+        if (has_parts(member.value)) {
+          visit(next, member.value, child_path(path, member.key));
+        }
         return false;
       }
       if (schema.preserve_unknown) {
@@ -99,6 +102,9 @@ class Coercer {
         if (auto done = meta_field(member, path); !done) {
           return done;
         }
+        continue;
+      }
+      if (!has_parts(member.value)) {
         continue;
       }
       const SchemaProperty* property = schema.property(member.key);

@@ -4,27 +4,9 @@
 #include <utility>
 
 #include "apiserver/keys.h"
-#include "apiserver/served_kind.h"
-#include "apiserver/stored_object.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
-
-std::shared_ptr<const krm::Json> decode(const ResourcePtr& def, std::string_view value,
-                                        store::Revision revision) {
-  if (value.empty()) {
-    return nullptr;
-  }
-  std::string version;
-  if (def != nullptr) {
-    const Expected<StoredView> stored = StoredView::parse(value);
-    const ResourceVersion* written = stored ? written_version(*def, stored->stamp) : nullptr;
-    version = def->api_version(written == nullptr ? def->storage_version().name : written->name);
-  }
-  Expected<krm::Json> object = decode_stored(
-      value, version, def == nullptr ? std::string_view() : std::string_view(def->kind), revision);
-  return object ? std::make_shared<const krm::Json>(std::move(*object)) : nullptr;
-}
 
 ApiServer::Change make_change(const Registry& registry, const KeyParts& parts,
                               const store::Event& event) {
@@ -41,16 +23,16 @@ ApiServer::Change make_change(const Registry& registry, const KeyParts& parts,
       change.identity.empty() ? change.resource : change.resource + ":" + change.identity);
   const bool deleted = event.type == store::EventType::kDelete;
   if (!deleted) {
-    change.object = decode(def, event.value.view(), event.revision);
+    change.object = ChangedObject(def, event.value, event.revision);
   }
-  change.previous = decode(def, event.previous.view(), event.previous_modified);
+  change.previous = ChangedObject(def, event.previous, event.previous_modified);
   if (deleted && change.previous == nullptr) {
-    change.previous = decode(def, event.value.view(), event.revision);
+    change.previous = ChangedObject(def, event.value, event.revision);
   }
   change.name = parts.name;
-  const krm::Json* known = change.object != nullptr ? change.object.get() : change.previous.get();
+  const ChangedObject& known = change.object != nullptr ? change.object : change.previous;
   if (parts.name_is_cut && known != nullptr) {
-    change.name = known->text({"metadata", "name"});
+    change.name = known.meta().text({"metadata", "name"});
   }
   return change;
 }

@@ -387,7 +387,8 @@ Expected<krm::Json> decode_object(const ServedKind& kind, BodyType type, std::st
 Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
                                    const std::vector<std::string>& faults,
                                    FieldValidation validation, std::vector<std::string>& warnings,
-                                   std::string_view shown) {
+                                   std::string_view shown,
+                                   const std::function<Expected<krm::Json>()>& again) {
   const std::string_view name = patched.text({"kind"});
   const std::string_view api_version = patched.text({"apiVersion"});
   if (!patched.is_object()) {
@@ -404,24 +405,33 @@ Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
   if (!api_version.empty() && api_version != kind.api_version) {
     return fail(invalid_patch(patched, shown, krm::not_registered(api_version, kind.def->kind)));
   }
-  patched["apiVersion"] = kind.api_version;
-  patched["kind"] = kind.def->kind;
-  krm::Json object = patched;
+  const auto name_it = [&kind](krm::Json& object) {
+    object["apiVersion"] = kind.api_version;
+    object["kind"] = kind.def->kind;
+  };
+  name_it(patched);
+  const auto refused = [&](std::string_view why) -> tl::unexpected<Error> {
+    Expected<krm::Json> unshaped = again();
+    if (unshaped) {
+      name_it(*unshaped);
+    }
+    return fail(invalid_patch(unshaped ? *unshaped : krm::Json(), shown, why));
+  };
   std::vector<std::string> unknown;
-  if (Expected<void> shaped = shape_object(kind, object, unknown); !shaped) {
+  if (Expected<void> shaped = shape_object(kind, patched, unknown); !shaped) {
     const std::string_view why = shaped.error().message();
-    return fail(invalid_patch(patched, shown, shown.empty() ? std::string(why) : restored(why)));
+    return refused(shown.empty() ? std::string(why) : restored(why));
   }
   std::vector<std::string> texts = faults;
   append(texts, krm::strict_warnings({}, unknown));
   if (validation == FieldValidation::kStrict && !texts.empty()) {
-    return fail(invalid_patch(patched, shown, "strict decoding error: " + join(texts, ", ")));
+    return refused("strict decoding error: " + join(texts, ", "));
   }
   if (validation == FieldValidation::kWarn) {
     append(warnings, std::move(texts));
   }
-  drop_repeated_owners(object, " after mutating admission happens", warnings);
-  return object;
+  drop_repeated_owners(patched, " after mutating admission happens", warnings);
+  return patched;
 }
 
 }  // namespace kintsugi::apiserver::internal

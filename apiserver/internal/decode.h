@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,11 +39,13 @@ struct ParsedBody {
 /// The same for the result of a patch: failures are those of AM-199 and AM-151.
 /// @param faults what strict validation says about the patch document itself, one text each.
 /// @param shown  what failures show as the value; "": the patched object.
+/// @param again  makes the patched object once more, for a failure.
 [[nodiscard]] Expected<krm::Json> decode_patched(const ServedKind& kind, krm::Json patched,
                                                  const std::vector<std::string>& faults,
                                                  FieldValidation validation,
                                                  std::vector<std::string>& warnings,
-                                                 std::string_view shown = {});
+                                                 std::string_view shown,
+                                                 const std::function<Expected<krm::Json>()>& again);
 
 /// Drops what the kind does not know and fills defaults. @error kBadRequest in Go's words.
 [[nodiscard]] Expected<void> shape_object(const ServedKind& kind, krm::Json& object,

@@ -117,18 +117,29 @@ Expected<void> keep_system_fields(WriteOp& op, const krm::Json& old, krm::Json& 
   return {};
 }
 
+/// A copy with another status; null: with none.
+krm::Json with_status(const krm::Json& object, krm::Json* status) {
+  krm::Json out;
+  krm::Json::Object& members = out.edit_members();
+  members.reserve(object.size() + 1);
+  for (const krm::JsonMember& member : object.members()) {
+    if (member.key != "status") {
+      members.push_back(member);
+    }
+  }
+  if (status != nullptr) {
+    out["status"] = std::move(*status);
+  }
+  return out;
+}
+
 /// The part of the object that this endpoint may change (AM-177, AM-178).
 krm::Json merge_parts(const WriteOp& op, const krm::Json& old, krm::Json changed) {
   if (!op.kind->version->status) {
     return changed;
   }
   if (op.subresource == "status") {
-    krm::Json merged = old;
-    if (const krm::Json* status = changed.find("status"); status != nullptr) {
-      merged["status"] = *status;
-    } else {
-      merged.erase("status");
-    }
+    krm::Json merged = with_status(old, changed.find("status"));
     if (op.kind->def->status_metadata) {
       merged["metadata"] = std::move(changed["metadata"]);
     } else if (op.is<Apply>()) {

@@ -50,46 +50,68 @@ void warn_of_finalizers(const krm::Json& object, const krm::Json* old,
   }
 }
 
-/// Custom objects by the schema of the version that was written: shape and values now. What is left
-/// for the rules is in `check`; without any if they must not look at the object, as its shape is
-/// wrong. False: Hooks::validate must not either.
-bool judge_shape(WriteOp& op, RuleCheck& check, std::vector<Cause>& causes) {
-  const ServedKind& kind = *op.kind;
-  if (kind.def->builtin || kind.version->schema == nullptr) {
-    return true;
-  }
-  const krm::Schema& schema = *kind.version->schema;
-  const auto in_version = [&kind](const krm::Json& object) {
-    krm::Json copy = object;
-    if (!kind.is_custom()) {
-      kind.from_storage(copy);
+/// The objects of a write in the version that was written.
+class Judged {
+ public:
+  explicit Judged(const WriteOp& op) : object_(op.object.get()), old_(op.old.get()) {
+    const ServedKind& kind = *op.kind;
+    if (kind.is_custom() && kind.version->from_storage == nullptr) {
+      return;  // they are in it
     }
-    return copy;
-  };
-  check.object = in_version(*op.object);
-  if (kind.version->from_storage != nullptr) {
-    krm::fill_defaults(schema,
-                       check.object);  // what was written had them, what is converted may not
+    const auto in_version = [&kind](const krm::Json& object) {
+      krm::Json copy = object;
+      if (!kind.is_custom()) {
+        kind.from_storage(copy);
+      }
+      return copy;
+    };
+    new_form_ = in_version(*object_);
+    object_ = &new_form_;
+    if (kind.version->from_storage != nullptr) {
+      // What was written had them, what is converted may not.
+      krm::fill_defaults(*kind.version->schema, new_form_);
+    }
+    if (old_ != nullptr) {
+      old_form_ = in_version(*old_);
+      old_ = &old_form_;
+    }
   }
-  if (op.old != nullptr) {
-    check.old = in_version(*op.old);
-  }
-  const krm::Json* before = check.before();
+  Judged(const Judged&) = delete;
+  Judged& operator=(const Judged&) = delete;
+
+  [[nodiscard]] const krm::Json& object() const noexcept { return *object_; }
+  [[nodiscard]] const krm::Json* old() const noexcept { return old_; }  ///< null on create
+
+ private:
+  const krm::Json* object_;
+  const krm::Json* old_;
+  krm::Json new_form_, old_form_;
+};
+
+/// Custom objects by the schema of the version that was written: shape and values now. What is left
+/// for the rules is in `rules`; none if they must not look at the object, as its shape is wrong.
+/// False: Hooks::validate must not either.
+bool judge_shape(WriteOp& op, const Judged& judged, cel::RuleSetPtr& rules,
+                 std::vector<Cause>& causes) {
+  const ServedKind& kind = *op.kind;
+  const krm::Schema& schema = *kind.version->schema;
+  const krm::Json& object = judged.object();
+  const krm::Json* before = judged.old();
   std::vector<Cause> found;
   if (op.subresource == "status" && kind.version->status) {
-    krm::validate_status(schema, check.object, found, before);
+    krm::validate_status(schema, object, found, before);
   } else {
-    krm::validate_object(schema, check.object, found, before);
-    check_scale_values(kind.version->scale, check.object, found);
+    krm::validate_object(schema, object, found, before);
+    check_scale_values(kind.version->scale, object, found);
     if (found.empty() && causes.empty()) {
-      warn_of_finalizers(check.object, before, op.warnings);
+      warn_of_finalizers(object, before, op.warnings);
     }
   }
   const bool blocked = krm::blocks_rules(found) || krm::blocks_rules(causes);
   if (kind.version->rules != nullptr && blocked) {
     found.push_back(krm::rules_not_checked());
   } else {
-    check.rules = kind.version->rules;
+    rules = kind.version->rules;
   }
   std::move(found.begin(), found.end(), std::back_inserter(causes));
   return !blocked;
@@ -120,12 +142,23 @@ void validate_write(const WriteOpPtr& op, std::function<void()> next) {
   if (const krm::Json* metadata = op->object->find("metadata")) {
     krm::validate_object_meta(*metadata, rules, "metadata", causes);
   }
-  RuleCheck check;
-  const bool is_shaped = judge_shape(*op, check, causes);
-  if (check.rules == nullptr ||
-      cel::try_rules(*check.rules, check.object, check.before(), causes, op->warnings)) {
+  if (def.builtin || op->kind->version->schema == nullptr) {
+    finish_validation(op, true, std::move(causes), next);
+    return;
+  }
+  const Judged judged(*op);
+  cel::RuleSetPtr to_check;
+  const bool is_shaped = judge_shape(*op, judged, to_check, causes);
+  if (to_check == nullptr ||
+      cel::try_rules(*to_check, judged.object(), judged.old(), causes, op->warnings)) {
     finish_validation(op, is_shaped, std::move(causes), next);
     return;
+  }
+  RuleCheck check;
+  check.rules = std::move(to_check);
+  check.object = judged.object();
+  if (judged.old() != nullptr) {
+    check.old = *judged.old();
   }
   const bool is_taken = op->server.rule_checks().run(
       op->cluster, std::move(check),

@@ -31,9 +31,13 @@ std::string encode_custom(const WriteOp& op) {
   }
   const ResourceVersion& storage = kind.def->storage_version();
   const bool shaped = storage.schema_digest == kind.version->schema_digest;
+  const StoredStamp stamp{storage.name, shaped ? storage.schema_digest : 0};
+  if (shaped && kind.version->to_storage == nullptr) {
+    return encode_stored(*op.object, stamp);  // what lies there has no apiVersion
+  }
   krm::Json object = *op.object;
   kind.to_storage(object);
-  return encode_stored(object, {storage.name, shaped ? storage.schema_digest : 0});
+  return encode_stored(object, stamp);
 }
 
 using AdmissionStage = Expected<void> (AdmissionStep::*)(const WriteContext&, const ResourceDef&,
@@ -137,7 +141,7 @@ Expected<void> prepare_write(WriteOp& op, krm::Json& object, const krm::Json* ol
   if (def.hooks.prepare) {
     def.hooks.prepare(op.context(), object, old);
   }
-  if (op.view != nullptr) {
+  if (op.view != nullptr && op.view->prepares(def)) {
     const krm::Json before = object;
     if (Expected<void> done = op.view->prepare(op.context(), def, object, old); !done) {
       return done;

@@ -216,7 +216,10 @@ Change patch_change(WriteOp& op, PatchDocument patch, std::vector<std::string> f
     }
     raw->warnings.clear();  // of an attempt before
     return decode_patched(*raw->kind, std::move(*patched), faults, raw->options.validation,
-                          raw->warnings, shown);
+                          raw->warnings, shown, [&patch, &current] {
+                            std::string same;
+                            return patch(current, same);
+                          });
   };
 }
 

@@ -25,7 +25,8 @@ void ClaimLabeller::start() {
     }
     const apiserver::ObjectKey key{change.cluster, change.group, change.resource, change.ns,
                                    change.name};
-    if (!is_right(key, change.identity, *change.object)) {
+    const bool is_binding = change.group == kApisGroup && change.resource == kApiBindings;
+    if (!is_right(key, change.identity, is_binding ? *change.object : change.object.meta())) {
       queue_.add(key.pack());
     }
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apiserver/changed_object.h"
 #include "base/time.h"
 #include "kinds/replicas.h"
 #include "krm/finalizers.h"
@@ -68,14 +69,14 @@ void GarbageCollector::on_change(const apiserver::ApiServer::Change& change) {
       apiserver::ObjectKey{change.cluster, change.group, change.resource, change.ns, change.name}
           .pack();
   if (change.object != nullptr) {
-    note(key, change.cluster, *change.object);
+    note(key, change.cluster, change.object.meta());
     return;
   }
   forget(key, change.cluster);
   if (change.previous == nullptr) {
     return;
   }
-  const std::string uid = in_cluster(change.cluster, apiserver::uid_of(*change.previous));
+  const std::string uid = in_cluster(change.cluster, apiserver::uid_of(change.previous.meta()));
   waiting_.erase(uid);
   if (absent_.size() >= kRemembered) {
     absent_.clear();

@@ -5,6 +5,33 @@
 
 namespace kintsugi::krm {
 
+namespace {
+
+/// A text without anything that has more than one form in JSON.
+bool is_plain(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '.' || c == '_' || c == '/';
+  });
+}
+
+/// {"type":"Ready"}: an object of one text, written as Json::dump() writes it.
+bool is_canonical(std::string_view text) noexcept {
+  constexpr std::string_view kBegin = "{\"", kMiddle = "\":\"", kEnd = "\"}";
+  if (!text.starts_with(kBegin) || !text.ends_with(kEnd)) {
+    return false;
+  }
+  const std::size_t middle = text.find(kMiddle, kBegin.size());
+  if (middle == std::string_view::npos || middle + kMiddle.size() + kEnd.size() > text.size()) {
+    return false;
+  }
+  const std::size_t value = middle + kMiddle.size();
+  return is_plain(text.substr(kBegin.size(), middle - kBegin.size())) &&
+         is_plain(text.substr(value, text.size() - kEnd.size() - value));
+}
+
+}  // namespace
+
 struct FieldSet::Child {
   std::string element;
   bool member = false;
@@ -264,6 +291,7 @@ Expected<FieldSet> FieldSet::from_json(const Json& fields) {
   if (!fields.is_object()) {
     return fail(Errc::kBadRequest, "expected object in managed fields");
   }
+  out.children_.reserve(fields.size());
   for (const JsonMember& member : fields.members()) {
     if (member.key == ".") {
       continue;
@@ -279,6 +307,10 @@ Expected<FieldSet> FieldSet::from_json(const Json& fields) {
         break;
       case 'k':
       case 'v': {
+        if (is_canonical(std::string_view(member.key).substr(2))) {
+          made.element = member.key;
+          break;
+        }
         const auto value = Json::parse(std::string_view(member.key).substr(2));
         if (!value || (member.key[0] == 'k' && !value->is_object())) {
           return fail(Errc::kBadRequest, "malformed managed field " + member.key);

@@ -85,6 +85,10 @@ struct FieldChanges {
 [[nodiscard]] FieldChanges compare_fields(const Schema* schema, const Json& before,
                                           const Json& after);
 
+/// The same of whole objects, whose metadata.managedFields are not looked at.
+[[nodiscard]] FieldChanges compare_objects(const Schema* schema, const Json& before,
+                                           const Json& after);
+
 /// The element of an item of a list with list type set or map; "" when it has none (no key, wrong
 /// type). Absent keys take the defaults of the item schema.
 [[nodiscard]] std::string list_item_element(const Schema& list, const Json& item);

@@ -118,13 +118,14 @@ krm::Selector ExportView::visible(std::string_view, const apiserver::ResourceDef
   return kind == nullptr ? krm::Selector() : kind->visible;
 }
 
+bool ExportView::prepares(const apiserver::ResourceDef& def) const {
+  const ExportKind* kind = kind_of(def.group, def.plural);
+  return kind != nullptr && kind->claim;
+}
+
 Expected<void> ExportView::prepare(const apiserver::WriteContext& context,
                                    const apiserver::ResourceDef& def, Json& object,
                                    const Json*) const {
-  const ExportKind* kind = kind_of(def.group, def.plural);
-  if (kind == nullptr || !kind->claim) {
-    return {};
-  }
   const BindingInfo* binding = bindings_.find(context.cluster, ref_);
   const PermissionClaim* claim =
       binding == nullptr ? nullptr

@@ -48,6 +48,7 @@ class ExportView final : public apiserver::View, private apiserver::Registry {
   [[nodiscard]] std::string_view rights_cluster() const override { return ref_.cluster; }
   [[nodiscard]] krm::Selector visible(std::string_view cluster,
                                       const apiserver::ResourceDef& def) const override;
+  [[nodiscard]] bool prepares(const apiserver::ResourceDef& def) const override;
   [[nodiscard]] Expected<void> prepare(const apiserver::WriteContext& context,
                                        const apiserver::ResourceDef& def, krm::Json& object,
                                        const krm::Json* old) const override;
