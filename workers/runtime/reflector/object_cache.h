@@ -77,8 +77,13 @@ class ObjectCache final : public CacheCore {
     if (!synced()) {
       return fail(Errc::kUnavailable);
     }
-    each_visible([&](Id id) { visit(key_of(id), get(id)); });
+    each_known(visit);
     return {};
+  }
+  /// Those that are known so far: what the first list brings later is told as changes.
+  template <class Visit>
+  void each_known(Visit&& visit) const {
+    each_visible([&](Id id) { visit(key_of(id), get(id)); });
   }
 
   [[nodiscard]] std::size_t bytes() const noexcept override {

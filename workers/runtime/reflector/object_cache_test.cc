@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -133,6 +134,16 @@ TEST(ObjectCache, RT32_BeforeTheFirstListIsComplete_NothingIsSaidToBeAbsent) {
   EXPECT_FALSE(c.cache.each([](const ObjectKey&, const Thing&) { FAIL(); }));
   c.data(kEnd);
   EXPECT_EQ(c.color("b"), "");
+}
+
+TEST(ObjectCache, RT32_BeforeTheFirstListIsComplete_WhatIsKnownIsVisited) {
+  Cached c;
+  c.data(event("ADDED", object("a", 3, "red")));
+  c.data(event("ADDED", object("b", 4, "red")));
+  std::vector<std::string> names;
+  c.cache.each_known([&](const ObjectKey& key, const Thing&) { names.emplace_back(key.name); });
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
 }
 
 net::Task<> wait_for(CacheCore* cache, TimePoint deadline, std::string* outcome) {

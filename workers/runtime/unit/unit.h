@@ -101,7 +101,7 @@ class Unit {
   void drive(Controller& controller, ObjectCache<T>& cache) {
     ObjectCache<T>* const objects = &cache;
     add_source({&controlled(controller), [objects](const Visit& visit) {
-                  (void)objects->each([&](const shards::ObjectKey& key, const T&) {
+                  objects->each_known([&](const shards::ObjectKey& key, const T&) {
                     visit({key.cluster, key.ns, key.name});
                   });
                 }});
