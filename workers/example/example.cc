@@ -10,6 +10,7 @@
 #include "krm/path_prefixes.h"
 #include "workers/runtime/control/outcome_of.h"
 #include "workers/runtime/status/conditions.h"
+#include "workers/runtime/status/kept_json.h"
 #include "workers/runtime/status/status_write.h"
 
 namespace kintsugi::workers {
@@ -22,7 +23,7 @@ const ConditionRules kConditions{{"Ready"}, nullptr};
 struct Greeting {
   std::string name;
   std::int64_t generation = 0;
-  krm::Json status;
+  KeptJson status;
 };
 
 Projection<Greeting> projection() {
@@ -34,15 +35,14 @@ Projection<Greeting> projection() {
       greeting.generation = generation->as_integer();
     }
     if (const krm::Json* status = object.find("status")) {
-      greeting.status = *status;
+      greeting.status = KeptJson(*status);
     }
     return greeting;
   };
   return out;
 }
 
-krm::Json wanted(const Greeting& greeting, std::string_view now) {
-  krm::Json status = greeting.status;
+krm::Json wanted(const Greeting& greeting, krm::Json status, std::string_view now) {
   status["message"] = "Hello, " + greeting.name + "!";
   status["observedGeneration"] = greeting.generation;
   Condition ready;
@@ -86,9 +86,9 @@ class Work final : public RoleWork {
     if (*found == nullptr) {
       co_return Outcome::done();  // it is gone, and nothing of it is anywhere else
     }
-    const krm::Json& status = (*found)->status;
+    const krm::Json status = (*found)->status.value();
     std::optional<std::string> patch =
-        status_patch(status, wanted(**found, rfc3339(unix_seconds())));
+        status_patch(status, wanted(**found, status, rfc3339(unix_seconds())));
     if (!patch) {
       co_return Outcome::done();
     }
