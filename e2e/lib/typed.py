@@ -73,7 +73,7 @@ def check(shell, command, printed):
             assert comparable(lines) == comparable(printed), "\n".join(lines)
         return True
 
-    if re.match(r"(kubectl|kd|kall) get|curl", command):  # what a change brings about is seen a moment later
+    if re.match(r"(kubectl|kd|kall|kintsugi)( --\S+)* get|curl", command):  # what a change brings about is seen a moment later
         kit.eventually(works, 20, command)
     else:
         works()

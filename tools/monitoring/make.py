@@ -17,7 +17,7 @@ MADE = "# Made by tools/monitoring/make.py.\n"
 
 def variable(name):
     query, label = VARIABLES[name]
-    return {"name": name, "label": label, "type": "query", "datasource": SOURCE, "definition": query, "query": {"query": query, "refId": name}, "refresh": 2,
+    return {"name": name, "label": label, "type": "query", "datasource": SOURCE, "query": {"query": query, "refId": name}, "refresh": 2,
             "multi": True, "includeAll": True, "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}, "sort": 1}
 
 
