@@ -65,7 +65,7 @@ class Files(unittest.TestCase):
                 unused = {name for name in chosen[1:] if not any("$" + name in target["expr"] for panel in board["panels"] for target in panel["targets"])}
                 self.assertEqual(unused, set())
 
-    def test_OP_601_each_alert_fires_at_its_time_and_not_otherwise(self):
+    def test_OP_601_OP_T601_each_alert_fires_at_its_time_and_not_otherwise(self):
         if not shutil.which("promtool"):
             self.skipTest("no promtool on this machine (Debian: prometheus)")
         for words in (["check", "rules", "kintsugi.rules.yml"], ["test", "rules", "kintsugi.rules.test.yml"]):

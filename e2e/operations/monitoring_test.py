@@ -137,7 +137,7 @@ class Live(unittest.TestCase):
             self.assertEqual([client.get(path).status for path in ("/metrics", "/clusters/root/api/v1/namespaces", "/clusters/root" + MAPS,
                                                                    "/clusters/*/api/v1/configmaps")], [200, 403, 403, 403])  # fmt: skip
 
-    def test_2_OP_603_every_query_of_boards_and_alerts_shows_something(self):
+    def test_2_OP_603_OP_T601_every_query_of_boards_and_alerts_shows_something(self):
         watch = kit.Watch(self.installation.client("/clusters/*"), "/api/v1/configmaps?watch=1")
         self.installation.client("/clusters/root").must("POST", SLICES, {
             "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice", "metadata": {"name": "lost"},
