@@ -10,7 +10,7 @@ install(FILES ${packaging}/etc/default DESTINATION /etc/default RENAME kintsugi 
 install(FILES ${packaging}/etc/logrotate DESTINATION /etc/logrotate.d RENAME kintsugi)
 install(FILES ${packaging}/etc/sysusers.conf DESTINATION /usr/lib/sysusers.d RENAME kintsugi.conf)
 install(FILES ${packaging}/etc/tmpfiles.conf DESTINATION /usr/lib/tmpfiles.d RENAME kintsugi.conf)
-install(FILES README.md CHANGELOG.md SECURITY.md docs/packages.md docs/configuration.md docs/metrics.md docs/errors.md docs/operations.md docs/kcp.md docs/workers.md
+install(FILES README.md CHANGELOG.md SECURITY.md docs/packages.md docs/configuration.md docs/metrics.md docs/errors.md docs/operations.md docs/cli.md docs/kcp.md docs/workers.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY configs/kcp configs/messaging configs/worker DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY configs/monitoring DESTINATION ${CMAKE_INSTALL_DATADIR}/kintsugi USE_SOURCE_PERMISSIONS)

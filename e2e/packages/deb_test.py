@@ -70,6 +70,7 @@ class Contents(unittest.TestCase):
         for path in ("/usr/bin/kintsugi", "/usr/lib/sysusers.d/kintsugi.conf", "/usr/lib/tmpfiles.d/kintsugi.conf", "/etc/logrotate.d/kintsugi",
                      "/usr/share/man/man1/kintsugi.1.gz", "/usr/share/man/man1/kintsugi-proxy.1.gz", "/usr/share/bash-completion/completions/kintsugi",
                      "/usr/share/zsh/vendor-completions/_kintsugi", "/usr/share/fish/vendor_completions.d/kintsugi.fish",
+                     "/usr/share/kintsugi/monitoring/prepare", "/usr/share/kintsugi/monitoring/kintsugi.rules.yml",
                      *[f"/usr/share/doc/kintsugi/{name}" for name in ("copyright", "NOTICE", "changelog.gz", "sbom.spdx.json", "packages.md", "configuration.md")],
                      *[f"/lib/systemd/system/kintsugi{name}" for name in ("-proxy.service", "-shard@.service", "-worker@.service", "-up.service",
                                                                          "-backup@.service", "-backup@.timer", ".target")]):
