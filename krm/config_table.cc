@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "base/near_name.h"
+#include "krm/config_environment.h"
 #include "krm/config_values.h"
 #include "krm/yaml.h"
 
 namespace kintsugi::krm {
 namespace {
-
-constexpr std::string_view kVersion = "kintsugi.dev/v1alpha1";
 
 std::string below(const std::string& prefix, std::string_view key) {
   return prefix.empty() ? std::string(key) : prefix + "." + std::string(key);
@@ -37,10 +36,12 @@ bool is_section(const std::string& path, const ConfigTable& table) {
 
 bool is_index(const std::string& name) { return !name.empty() && name.front() == '['; }
 
-std::string source_text(const ConfigSource& source, std::string_view file) {
-  switch (source.kind) {
+std::string source_text(const ShownKey& key, std::string_view file) {
+  switch (key.source.kind) {
     case ConfigSource::Kind::kFile:
-      return std::string(file) + ":" + std::to_string(source.line);
+      return std::string(file) + ":" + std::to_string(key.source.line);
+    case ConfigSource::Kind::kEnvironment:
+      return "env " + environment_name(path_of(key));
     case ConfigSource::Kind::kCommandLine:
       return "command line";
     case ConfigSource::Kind::kDefault:
@@ -49,34 +50,19 @@ std::string source_text(const ConfigSource& source, std::string_view file) {
   return "default";
 }
 
-/// @param dots  those of the last name itself.
-std::vector<std::string> names_of(std::string_view path, std::size_t dots) {
-  std::size_t last = path.rfind('.');
-  for (std::size_t i = 0; i < dots; ++i) {
-    last = path.rfind('.', last - 1);
-  }
-  std::vector<std::string> names;
-  const std::size_t begin = last == std::string_view::npos ? 0 : last + 1;
-  for (std::size_t at = 0; at < begin;) {
-    const std::size_t dot = path.find('.', at);
-    names.emplace_back(path.substr(at, dot - at));
-    at = dot + 1;
-  }
-  names.emplace_back(path.substr(begin));
-  return names;
-}
-
 void show(const ConfigTable& table, const std::vector<std::string>& above,
           const ConfigOrigin& origin, std::vector<ShownKey>& out) {
   for (const ConfigKey& key : table) {
     std::vector<std::string> names = above;
-    const std::vector<std::string> own = names_of(key.path, key.dots);
+    const std::vector<std::string> own = key_names(key);
     names.insert(names.end(), own.begin(), own.end());
     if (key.value.show) {
       ShownKey shown{std::move(names), key.value.show(), {}};
       const std::string path = path_of(shown);
       if (origin.amended.contains(path)) {
         shown.source.kind = ConfigSource::Kind::kCommandLine;
+      } else if (origin.environment.contains(path)) {
+        shown.source.kind = ConfigSource::Kind::kEnvironment;
       } else if (const auto line = origin.lines.find(path); line != origin.lines.end()) {
         shown.source = {ConfigSource::Kind::kFile, line->second};
       }
@@ -107,6 +93,23 @@ std::string scalar(const Json& value) {
 
 }  // namespace
 
+std::vector<std::string> key_names(const ConfigKey& key) {
+  const std::string_view path = key.path;
+  std::size_t last = path.rfind('.');
+  for (std::size_t i = 0; i < key.dots; ++i) {
+    last = path.rfind('.', last - 1);
+  }
+  std::vector<std::string> names;
+  const std::size_t begin = last == std::string_view::npos ? 0 : last + 1;
+  for (std::size_t at = 0; at < begin;) {
+    const std::size_t dot = path.find('.', at);
+    names.emplace_back(path.substr(at, dot - at));
+    at = dot + 1;
+  }
+  names.emplace_back(path.substr(begin));
+  return names;
+}
+
 Expected<ConfigReader> ConfigReader::open(std::string_view text, std::string path,
                                           std::string_view kind) {
   YamlReport report;
@@ -121,8 +124,8 @@ Expected<ConfigReader> ConfigReader::open(std::string_view text, std::string pat
   ConfigReader reader(std::move(*document), std::move(path), std::move(report.key_lines));
   if (reader.document_.text({"kind"}) != kind) {
     reader.fault("kind", must_be(kind));
-  } else if (reader.document_.text({"apiVersion"}) != kVersion) {
-    reader.fault("apiVersion", must_be(kVersion));
+  } else if (reader.document_.text({"apiVersion"}) != kConfigVersion) {
+    reader.fault("apiVersion", must_be(kConfigVersion));
   }
   if (!reader.is_right()) {
     return fail(reader.error());
@@ -271,7 +274,8 @@ std::vector<ShownKey> shown_keys(const ConfigTable& table, const ConfigOrigin& o
 
 std::string config_yaml(std::string_view kind, const std::vector<ShownKey>& keys,
                         std::optional<std::string_view> file) {
-  std::string out = "apiVersion: " + std::string(kVersion) + "\nkind: " + std::string(kind) + "\n";
+  std::string out =
+      "apiVersion: " + std::string(kConfigVersion) + "\nkind: " + std::string(kind) + "\n";
   std::vector<std::string> open;  // the section that was written last
   for (const ShownKey& key : keys) {
     std::size_t depth = 0;
@@ -301,7 +305,7 @@ std::string config_yaml(std::string_view kind, const std::vector<ShownKey>& keys
     }
     begin();
     out += scalar(Json(key.names.back())) + ": " + scalar(key.value) +
-           (file ? "  # " + source_text(key.source, *file) : "") + "\n";
+           (file ? "  # " + source_text(key, *file) : "") + "\n";
     open.assign(key.names.begin(), key.names.end() - 1);
   }
   return out;
@@ -311,11 +315,10 @@ std::string config_json(const std::vector<ShownKey>& keys, std::string_view file
   Json out = Json::array();
   for (const ShownKey& key : keys) {
     const bool of_file = key.source.kind == ConfigSource::Kind::kFile;
-    out.push_back(
-        Json::object({{"key", path_of(key)},
-                      {"value", key.value},
-                      {"source", of_file ? std::string(file) : source_text(key.source, file)},
-                      {"line", static_cast<std::int64_t>(key.source.line)}}));
+    out.push_back(Json::object({{"key", path_of(key)},
+                                {"value", key.value},
+                                {"source", of_file ? std::string(file) : source_text(key, file)},
+                                {"line", static_cast<std::int64_t>(key.source.line)}}));
   }
   return out.dump() + "\n";
 }

@@ -24,6 +24,8 @@ struct ConfigValue {
   /// @returns what is wrong, "" when nothing is; the target is as it was then, or replaced.
   std::function<std::string(const Json&)> set;
   std::function<Json()> show;
+  /// What `set` takes, as JSON Schema, as far as that can tell.
+  Json schema = {};
 };
 
 struct ConfigKey;
@@ -46,10 +48,18 @@ struct ConfigKey {
   std::size_t dots = 0;  ///< of the last name itself: 2 in "groups.apis.kcp.io"
 };
 using ConfigTable = std::vector<ConfigKey>;
+inline constexpr std::string_view kConfigVersion = "kintsugi.dev/v1alpha1";
+/// "listener", "port": the parts of its path.
+[[nodiscard]] std::vector<std::string> key_names(const ConfigKey& key);
 
 /// Where a value of what is in force is from.
 struct ConfigSource {
-  enum class Kind : std::uint8_t { kDefault, kFile, kCommandLine } kind = Kind::kDefault;
+  enum class Kind : std::uint8_t {
+    kDefault,
+    kFile,
+    kEnvironment,
+    kCommandLine
+  } kind = Kind::kDefault;
   std::size_t line = 0;  ///< of the file
 };
 
@@ -102,6 +112,7 @@ struct ShownKey {
 /// Where the values of a configuration are from.
 struct ConfigOrigin {
   std::map<std::string, std::size_t> lines;  ///< of the keys that the file has
+  std::set<std::string> environment;         ///< keys that variables of the environment set
   std::set<std::string> amended;             ///< keys that the command line gave another value
   /// What changes `table`'s values from now on is the command line's, as amended_since() notes.
   [[nodiscard]] static std::map<std::string, std::string> values_of(const ConfigTable& table);
@@ -115,7 +126,7 @@ struct ConfigOrigin {
 /// A document that is read to the same values.
 /// @param file  the document's name without folders: each value has its source behind it, `#
 /// default`,
-/// `# proxy.yaml:9`, `# command line`. nullopt: none has.
+/// `# proxy.yaml:9`, `# env KINTSUGI_CFG_LISTENER_PORT`, `# command line`. nullopt: none has.
 [[nodiscard]] std::string config_yaml(std::string_view kind, const std::vector<ShownKey>& keys,
                                       std::optional<std::string_view> file = {});
 /// What --print-effective prints. @param form  "json", else YAML. @param path  of the document.

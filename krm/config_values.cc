@@ -32,7 +32,7 @@ ConfigValue text(std::string& target) {
             target = value.as_string();
             return {};
           },
-          [&target] { return Json(target); }};
+          [&target] { return Json(target); }, schema_of_type("string")};
 }
 
 ConfigValue some_text(std::string& target) {
@@ -40,7 +40,7 @@ ConfigValue some_text(std::string& target) {
   return {[set = std::move(any.set)](const Json& value) -> std::string {
             return value.is_string() && value.as_string().empty() ? must_be("text") : set(value);
           },
-          std::move(any.show)};
+          std::move(any.show), Json::object({{"type", "string"}, {"minLength", 1}})};
 }
 
 ConfigValue file(std::string& target, const std::string& folder) {
@@ -51,7 +51,7 @@ ConfigValue file(std::string& target, const std::string& folder) {
             target = value.as_string().empty() ? "" : below(folder, value.as_string());
             return {};
           },
-          [&target] { return Json(target); }};
+          [&target] { return Json(target); }, schema_of_type("string")};
 }
 
 ConfigValue boolean(bool& target) {
@@ -62,7 +62,7 @@ ConfigValue boolean(bool& target) {
             target = value.as_bool();
             return {};
           },
-          [&target] { return Json(target); }};
+          [&target] { return Json(target); }, schema_of_type("boolean")};
 }
 
 ConfigValue fraction(double& target, double low, double high) {
@@ -73,7 +73,8 @@ ConfigValue fraction(double& target, double low, double high) {
             target = value.as_double();
             return {};
           },
-          [&target] { return shown(target); }};
+          [&target] { return shown(target); },
+          Json::object({{"type", "number"}, {"minimum", shown(low)}, {"maximum", shown(high)}})};
 }
 
 ConfigValue milliseconds_of(Duration& target, std::int64_t low, Duration high) {
@@ -86,7 +87,10 @@ ConfigValue milliseconds_of(Duration& target, std::int64_t low, Duration high) {
             target = milliseconds(value.as_integer());
             return {};
           },
-          [&target] { return Json(std::int64_t{target / milliseconds(1)}); }};
+          [&target] { return Json(std::int64_t{target / milliseconds(1)}); },
+          Json::object({{"type", "integer"},
+                        {"minimum", low},
+                        {"maximum", std::int64_t{high / milliseconds(1)}}})};
 }
 
 ConfigValue duration(Duration& target, Duration low) {
@@ -100,7 +104,7 @@ ConfigValue duration(Duration& target, Duration low) {
             target = Duration(*time);
             return {};
           },
-          [&target] { return Json(duration_text(target)); }};
+          [&target] { return Json(duration_text(target)); }, schema_of_type("string")};
 }
 
 ConfigValue text_list(std::vector<std::string>& target) {
@@ -118,7 +122,7 @@ ConfigValue text_list(std::vector<std::string>& target) {
             target = std::move(read);
             return {};
           },
-          [&target] { return texts(target); }};
+          [&target] { return texts(target); }, schema_of_texts()};
 }
 
 ConfigValue file_list(std::vector<std::string>& target, const std::string& folder) {
@@ -131,7 +135,7 @@ ConfigValue file_list(std::vector<std::string>& target, const std::string& folde
             }
             return wrong;
           },
-          std::move(list.show)};
+          std::move(list.show), std::move(list.schema)};
 }
 
 ConfigValue text_map(std::vector<std::pair<std::string, std::string>>& target) {
@@ -156,7 +160,8 @@ ConfigValue text_map(std::vector<std::pair<std::string, std::string>>& target) {
               out[name] = one;
             }
             return out;
-          }};
+          },
+          Json::object({{"type", "object"}, {"additionalProperties", schema_of_type("string")}})};
 }
 
 std::string duration_text(Duration time) {
@@ -165,6 +170,13 @@ std::string duration_text(Duration time) {
     return std::to_string(ns / 1'000'000'000) + "s";
   }
   return ns % 1'000'000 == 0 ? std::to_string(ns / 1'000'000) + "ms" : std::to_string(ns) + "ns";
+}
+
+Json schema_of_type(std::string_view type) { return Json::object({{"type", type}}); }
+
+Json schema_of_texts() {
+  return Json::object(
+      {{"type", "array"}, {"items", Json::object({{"type", "string"}, {"minLength", 1}})}});
 }
 
 Json texts(const std::vector<std::string>& all) {

@@ -48,7 +48,17 @@ template <class Integer>
             target = static_cast<Integer>(value.as_integer());
             return {};
           },
-          [&target] { return Json(static_cast<std::int64_t>(target)); }};
+          [&target] { return Json(static_cast<std::int64_t>(target)); },
+          Json::object({{"type", "integer"}, {"minimum", low}, {"maximum", high}})};
+}
+
+template <class Value>
+[[nodiscard]] Json names_of(const std::vector<std::pair<std::string_view, Value>>& known) {
+  Json out = Json::array();
+  for (const auto& [name, meaning] : known) {
+    out.push_back(name);
+  }
+  return out;
 }
 
 template <class Value>
@@ -72,12 +82,17 @@ template <class Value>
               }
             }
             return "";  // not decided yet
-          }};
+          },
+          Json::object({{"enum", names_of(known)}})};
 }
 
 /// "15s", "500ms": what duration() reads.
 [[nodiscard]] std::string duration_text(Duration time);
 
 [[nodiscard]] Json texts(const std::vector<std::string>& all);
+
+/// Schemas of values: {"type": <type>}; a list of texts of which none is "".
+[[nodiscard]] Json schema_of_type(std::string_view type);
+[[nodiscard]] Json schema_of_texts();
 
 }  // namespace kintsugi::krm

@@ -245,7 +245,9 @@ class Checks {
   void add(bool is_error, const std::string& key, std::string_view what) {
     const auto line = loaded_.origin.lines.find(key);
     std::string where = "command line";
-    if (!loaded_.path.empty() && !loaded_.origin.amended.contains(key)) {
+    if (loaded_.origin.environment.contains(key)) {
+      where = krm::environment_name(key);
+    } else if (!loaded_.path.empty() && !loaded_.origin.amended.contains(key)) {
       where =
           loaded_.path +
           (line == loaded_.origin.lines.end() ? std::string() : ":" + std::to_string(line->second));

@@ -34,7 +34,7 @@ krm::ConfigValue address(WorkerAddress& target) {
             target = std::move(*parsed);
             return {};
           },
-          [&target] { return Json(address_text(target)); }};
+          [&target] { return Json(address_text(target)); }, krm::schema_of_type("string")};
 }
 
 std::optional<WorkerIsolation> isolation_of(std::string_view text) {
@@ -57,7 +57,7 @@ krm::ConfigValue clusters(std::vector<std::string>& target) {
                        ? ""
                        : "must be a list of logical clusters";
           },
-          std::move(list.show)};
+          std::move(list.show), std::move(list.schema)};
 }
 
 /// "" is none.
@@ -70,12 +70,15 @@ krm::ConfigValue cluster(std::string& target) {
         target = value.as_string();
         return {};
       },
-      [&target] { return Json(target); }};
+      [&target] { return Json(target); }, krm::schema_of_type("string")};
 }
 
 /// One URL, or a list of them.
 krm::ConfigValue servers(std::vector<std::string>& target) {
   krm::ConfigValue list = krm::text_list(target);
+  Json either = Json::array();
+  either.push_back(Json::object({{"type", "string"}, {"minLength", 1}}));
+  either.push_back(std::move(list.schema));
   return {[&target, set = std::move(list.set)](const Json& value) -> std::string {
             if (value.is_string() && !value.as_string().empty()) {
               target = {std::string(value.as_string())};
@@ -83,7 +86,8 @@ krm::ConfigValue servers(std::vector<std::string>& target) {
             }
             return set(value).empty() ? "" : "must be a URL, or a list of them";
           },
-          [&target] { return target.size() == 1 ? Json(target.front()) : krm::texts(target); }};
+          [&target] { return target.size() == 1 ? Json(target.front()) : krm::texts(target); },
+          Json::object({{"anyOf", std::move(either)}})};
 }
 
 krm::ConfigTable role_keys(WorkerRoleConfig& role, const std::string& folder) {
@@ -300,7 +304,8 @@ Expected<std::vector<std::string>> parse_worker_roles(std::string_view text,
 Expected<WorkerConfig> parse_worker_config(std::string_view text, const std::string& path,
                                            const std::vector<std::string>& known,
                                            const WorkerOverrides& overrides,
-                                           krm::ConfigOrigin* origin) {
+                                           krm::ConfigOrigin* origin,
+                                           const krm::ConfigEnvironment& environment) {
   auto reader = krm::ConfigReader::open(text, path, "WorkerConfiguration");
   if (!reader) {
     return fail(std::move(reader.error()));
@@ -313,6 +318,10 @@ Expected<WorkerConfig> parse_worker_config(std::string_view text, const std::str
   reader->read(table);
   if (!reader->is_right()) {
     return fail(reader->error());
+  }
+  auto from_environment = krm::apply_environment(environment, table);
+  if (!from_environment) {
+    return fail(std::move(from_environment.error()));
   }
   const auto before = krm::ConfigOrigin::values_of(table);
   if (auto done = apply(overrides, config); !done) {
@@ -339,6 +348,7 @@ Expected<WorkerConfig> parse_worker_config(std::string_view text, const std::str
   }
   if (origin != nullptr) {
     origin->lines = reader->lines();
+    origin->environment = std::move(*from_environment);
     origin->amended_since(before, table);
   }
   for (const auto& [key, value] :
@@ -386,6 +396,16 @@ std::vector<krm::ShownKey> shown_config(const WorkerConfig& config,
   }
   const std::vector<std::string> none;  // is added
   return krm::shown_keys(key_table(copy, roles, none, ""), origin);
+}
+
+krm::ConfigDescription describe_worker_config(const std::vector<std::string>& known) {
+  WorkerConfig config;
+  Roles roles;
+  for (const std::string& name : known) {
+    roles.push_back(std::make_unique<WorkerRoleConfig>());
+    roles.back()->name = name;
+  }
+  return krm::describe_config("WorkerConfiguration", key_table(config, roles, known, ""));
 }
 
 std::string render_worker_config(const WorkerConfig& config) {

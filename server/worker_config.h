@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "krm/config_environment.h"
+#include "krm/config_schema.h"
 #include "krm/config_table.h"
 #include "workers/messaging/messaging_config.h"
 
@@ -68,18 +70,20 @@ struct WorkerOverrides {
 /// Reads the document, lets `overrides` win, and checks what can be checked without other files.
 /// Without `overrides.roles` the roles of the document are to run.
 /// @param origin  is filled; may be null.
+/// @param environment  wins over the document; overrides win over it.
 /// @error kConfig "<path>:<line>: <key>: <what is wrong>", a line for each fault (OP-105), or
 /// "--<flag>: …".
-[[nodiscard]] Expected<WorkerConfig> parse_worker_config(std::string_view text,
-                                                         const std::string& path,
-                                                         const std::vector<std::string>& known,
-                                                         const WorkerOverrides& overrides = {},
-                                                         krm::ConfigOrigin* origin = nullptr);
+[[nodiscard]] Expected<WorkerConfig> parse_worker_config(
+    std::string_view text, const std::string& path, const std::vector<std::string>& known,
+    const WorkerOverrides& overrides = {}, krm::ConfigOrigin* origin = nullptr,
+    const krm::ConfigEnvironment& environment = {});
 
 /// Every key of the roles that are to run, with its value and source (OP-106). None of them is a
 /// secret: those are in files.
 [[nodiscard]] std::vector<krm::ShownKey> shown_config(const WorkerConfig& config,
                                                       const krm::ConfigOrigin& origin = {});
+/// The documents that there may be, for all these roles, and their variables (OP-107, OP-108).
+[[nodiscard]] krm::ConfigDescription describe_worker_config(const std::vector<std::string>& known);
 /// The document that says the same.
 [[nodiscard]] std::string render_worker_config(const WorkerConfig& config);
 

@@ -22,6 +22,8 @@ const std::vector<Command>& commands() {
        run_join, join_about},
       {"pki", "certificate authorities of an installation: replaced while it runs", run_pki,
        pki_about},
+      {"config", "what configurations may say: JSON Schema, environment variables", run_config,
+       config_about},
       {"completion", "lets bash, zsh or fish complete commands and options", run_completion,
        completion_about},
       {"version", "what was built: version, commit, libraries", run_version, version_about},

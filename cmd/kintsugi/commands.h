@@ -31,6 +31,8 @@ int run_ws(const std::vector<std::string>& arguments);
 /// Prints what a shell reads to complete command lines of this program.
 int run_completion(const std::vector<std::string>& arguments);
 int run_version(const std::vector<std::string>& arguments);
+/// JSON Schema and variables of configurations.
+int run_config(const std::vector<std::string>& arguments);
 /// Writes a manual page for each command into a folder, for packages.
 int run_manual_pages(const std::vector<std::string>& arguments);
 /// Prints docs/metrics.md, for tools/check_metrics.py.
@@ -50,6 +52,7 @@ CommandAbout pki_about();
 CommandAbout ws_about();
 CommandAbout completion_about();
 CommandAbout version_about();
+CommandAbout config_about();
 CommandAbout manual_pages_about();
 CommandAbout metrics_document_about();
 /// @}

@@ -113,6 +113,11 @@ Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::strin
   if (!line.config.empty()) {
     line.config = server::absolute_path(line.config);
   }
+  line.reads_environment = !as_kcp && !line.config.empty();
+  if (!line.reads_environment && !krm::config_environment().empty()) {
+    line.warnings.push_back("variables " + std::string(krm::kEnvironmentPrefix) +
+                            "… are read with --config alone, and not by kcp-front-proxy");
+  }
   for (std::string& warning : kcp_flag_warnings(line.flags)) {
     line.warnings.push_back(std::move(warning));
   }
@@ -153,7 +158,8 @@ tl::expected<server::LoadedProxyConfig, ConfigFault> load_proxy_config(
     return result;
   };
   auto config = proxy::parse_proxy_config(
-      loaded.text, line.config.empty() ? "command line" : line.config, amend, &loaded.origin);
+      loaded.text, line.config.empty() ? "command line" : line.config, amend, &loaded.origin,
+      line.reads_environment ? krm::config_environment() : krm::ConfigEnvironment());
   if (!config) {
     return tl::unexpected(ConfigFault{std::move(config.error()), of_command_line});
   }

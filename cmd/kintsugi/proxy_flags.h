@@ -19,6 +19,7 @@ struct ProxyCommandLine {
   std::string print_effective;  ///< "yaml", "json"; "": no
   bool help = false, version = false;
   bool insecure_file_modes = false;
+  bool reads_environment = false;  ///< KINTSUGI_CFG_… (OP-107)
   std::string log_level = "info";
   server::Confinement confinement;
   /// kcp's flags by name, in their order; comma lists are split.

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
@@ -223,6 +225,10 @@ int run_up(const std::vector<std::string>& arguments) {
   auto options = understood(std::move(typed));
   if (!options) {
     return complain("up", options.error(), 2);
+  }
+  for (const auto& [name, value] : krm::config_environment()) {
+    log_warn("`kintsugi up` says itself how its processes are configured", {{"ignored", name}});
+    ::unsetenv(name.c_str());
   }
   return server::run_up_program(std::move(*options));
 }

@@ -100,7 +100,7 @@ Expected<server::WorkerConfig> load(Options& options) {
     return fail(std::move(text.error()).at("--config"));
   }
   return server::parse_worker_config(*text, options.config, known, options.overrides,
-                                     &options.origin);
+                                     &options.origin, krm::config_environment());
 }
 
 /// What --print-effective and --validate say.

@@ -123,7 +123,8 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
 }  // namespace
 
 Expected<ProxyConfig> parse_proxy_config(std::string_view text, const std::string& path,
-                                         const AmendConfig& amend, krm::ConfigOrigin* origin) {
+                                         const AmendConfig& amend, krm::ConfigOrigin* origin,
+                                         const krm::ConfigEnvironment& environment) {
   auto reader = krm::ConfigReader::open(text, path, "ProxyConfiguration");
   if (!reader) {
     return fail(std::move(reader.error()));
@@ -135,8 +136,13 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text, const std::strin
   if (!reader->is_right()) {
     return fail(reader->error());
   }
+  auto from_environment = krm::apply_environment(environment, table);
+  if (!from_environment) {
+    return fail(std::move(from_environment.error()));
+  }
   if (origin != nullptr) {
     origin->lines = reader->lines();
+    origin->environment = std::move(*from_environment);
   }
   if (amend) {
     const auto before = krm::ConfigOrigin::values_of(table);
@@ -161,6 +167,11 @@ std::vector<krm::ShownKey> shown_config(const ProxyConfig& config,
                                         const krm::ConfigOrigin& origin) {
   ProxyConfig copy = config;
   return krm::shown_keys(key_table(copy, ""), origin);
+}
+
+krm::ConfigDescription describe_proxy_config() {
+  ProxyConfig config;
+  return krm::describe_config("ProxyConfiguration", key_table(config, ""));
 }
 
 }  // namespace kintsugi::proxy

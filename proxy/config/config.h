@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "endpointslice/slice_builder.h"
+#include "krm/config_environment.h"
+#include "krm/config_schema.h"
 #include "krm/config_table.h"
 #include "net/address_rules.h"
 #include "net/revocation.h"
@@ -224,14 +226,17 @@ using AmendConfig = std::function<Expected<void>(ProxyConfig& config)>;
 /// @param path of the file, for messages and relative names.
 /// @param amend changes what was read before it is judged as a whole: command lines win over files.
 /// @param origin  is filled; may be null.
+/// @param environment  wins over the file; `amend` comes after it.
 /// @error kConfig "<file>:<line>: <key>: <what is wrong>", a line for each fault (OP-105).
-[[nodiscard]] Expected<ProxyConfig> parse_proxy_config(std::string_view text,
-                                                       const std::string& path,
-                                                       const AmendConfig& amend = {},
-                                                       krm::ConfigOrigin* origin = nullptr);
+[[nodiscard]] Expected<ProxyConfig> parse_proxy_config(
+    std::string_view text, const std::string& path, const AmendConfig& amend = {},
+    krm::ConfigOrigin* origin = nullptr, const krm::ConfigEnvironment& environment = {});
 
 /// Every key with its value and source (OP-106). None of them is a secret: those are in files.
 [[nodiscard]] std::vector<krm::ShownKey> shown_config(const ProxyConfig& config,
                                                       const krm::ConfigOrigin& origin);
+
+/// The documents that there may be, and their variables (OP-107, OP-108).
+[[nodiscard]] krm::ConfigDescription describe_proxy_config();
 
 }  // namespace kintsugi::proxy

@@ -23,31 +23,36 @@ ConfigValue address_list(std::vector<std::string>& target) {
             }
             return wrong;
           },
-          std::move(list.show)};
+          std::move(list.show), std::move(list.schema)};
 }
 
 ConfigValue port_list(std::vector<std::uint16_t>& target) {
-  return {[&target](const Json& value) -> std::string {
-            std::vector<std::uint16_t> ports;
-            for (const Json& one : value.is_array() ? value.items() : std::vector<Json>()) {
-              if (!one.is_integer() || one.as_integer() < 1 || one.as_integer() > 65'535) {
-                return must_be("a list of ports");
-              }
-              ports.push_back(static_cast<std::uint16_t>(one.as_integer()));
-            }
-            if (ports.empty()) {
-              return must_be("a list of ports");
-            }
-            target = std::move(ports);
-            return {};
-          },
-          [&target] {
-            Json out = Json::array();
-            for (const std::uint16_t port : target) {
-              out.push_back(std::int64_t{port});
-            }
-            return out;
-          }};
+  return {
+      [&target](const Json& value) -> std::string {
+        std::vector<std::uint16_t> ports;
+        for (const Json& one : value.is_array() ? value.items() : std::vector<Json>()) {
+          if (!one.is_integer() || one.as_integer() < 1 || one.as_integer() > 65'535) {
+            return must_be("a list of ports");
+          }
+          ports.push_back(static_cast<std::uint16_t>(one.as_integer()));
+        }
+        if (ports.empty()) {
+          return must_be("a list of ports");
+        }
+        target = std::move(ports);
+        return {};
+      },
+      [&target] {
+        Json out = Json::array();
+        for (const std::uint16_t port : target) {
+          out.push_back(std::int64_t{port});
+        }
+        return out;
+      },
+      Json::object(
+          {{"type", "array"},
+           {"minItems", 1},
+           {"items", Json::object({{"type", "integer"}, {"minimum", 1}, {"maximum", 65'535}})}})};
 }
 
 ConfigValue pattern_list(std::vector<std::string>& target) {
@@ -59,7 +64,7 @@ ConfigValue pattern_list(std::vector<std::string>& target) {
             }
             return wrong;
           },
-          std::move(list.show)};
+          std::move(list.show), std::move(list.schema)};
 }
 
 ConfigValue header_list(std::vector<std::string>& target) {
@@ -71,7 +76,7 @@ ConfigValue header_list(std::vector<std::string>& target) {
             }
             return wrong;
           },
-          [&target] { return krm::texts(target); }};
+          [&target] { return krm::texts(target); }, krm::schema_of_texts()};
 }
 
 }  // namespace kintsugi::proxy
