@@ -165,7 +165,7 @@ TEST(ConfigTable, OP106_EachValueHasItsSource) {
   ASSERT_TRUE(reader);
   const ConfigTable table = table_of(settings);
   reader->read(table);
-  ConfigOrigin origin{reader->lines(), {}};
+  ConfigOrigin origin{reader->lines(), {}, {}};
   const auto before = ConfigOrigin::values_of(table);
   settings.words = {"w"};
   origin.amended_since(before, table);
