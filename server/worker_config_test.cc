@@ -223,6 +223,7 @@ TEST(WorkerConfig, RT6_WhatIsPrintedOfMessagingHasEveryKeyAndReadsBack) {
                          "      checks:\n"
                          "        counters: 30s\n"
                          "        links: 600s\n"
+                         "        resync_by_reconnect: false\n"
                          "        secrets: 60s\n"
                          "        sweep: 1800s\n"
                          "      components:\n"
@@ -250,7 +251,8 @@ TEST(WorkerConfig, RT6_EveryKeyOfMessagingIsTaken) {
           "      certificates: {directory: /certs, cert_propagation_delay: 0s}\n"
           "      components: {ca_file: ca, certificate_file: /c, key_file: k, user: u, "
           "password_file: p, window: 7}\n"
-          "      checks: {counters: 1s, sweep: 2s, links: 3s, secrets: 4s}\n"
+          "      checks: {counters: 1s, sweep: 2s, links: 3s, secrets: 4s, "
+          "resync_by_reconnect: true}\n"
           "      reconciles: 9\n",
       "/etc/w.yaml", kWithMessaging);
   ASSERT_TRUE(config) << config.error().message();
@@ -269,6 +271,7 @@ TEST(WorkerConfig, RT6_EveryKeyOfMessagingIsTaken) {
   EXPECT_EQ(messaging.sweep, seconds(2));
   EXPECT_EQ(messaging.links, seconds(3));
   EXPECT_EQ(messaging.secrets, seconds(4));
+  EXPECT_TRUE(messaging.resync_by_reconnect);
   EXPECT_EQ(messaging.reconciles, 9U);
 }
 
@@ -295,6 +298,8 @@ TEST(WorkerConfig, RT_T006_EachFaultOfMessagingNamesLineAndPath) {
        "8: roles.messaging.messaging.components.window: must be a number from 1 to 10000"},
       {"messaging: {checks: {counters: 5ms}}",
        "8: roles.messaging.messaging.checks.counters: " + time + "10ms to 1h"},
+      {"messaging: {checks: {resync_by_reconnect: 1}}",
+       "8: roles.messaging.messaging.checks.resync_by_reconnect: must be true or false"},
       {"messaging: {checks: {sweep: never}}",
        "8: roles.messaging.messaging.checks.sweep: " + time + "10ms to 1h"},
       {"messaging: {reconciles: 100001}",

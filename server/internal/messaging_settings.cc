@@ -27,6 +27,7 @@ krm::ConfigTable messaging_keys(workers::MessagingConfig& config, const std::str
       {"messaging.checks.secrets", krm::duration(config.secrets, kLeast)},
       {"messaging.checks.sweep", krm::duration(config.sweep, kLeast)},
       {"messaging.checks.links", krm::duration(config.links, kLeast)},
+      {"messaging.checks.resync_by_reconnect", krm::boolean(config.resync_by_reconnect)},
       {"messaging.reconciles", krm::number(config.reconciles, 1, 100'000)},
   };
 }

@@ -23,6 +23,8 @@ struct MessagingConfig {
   Duration secrets = std::chrono::minutes(1);
   Duration counters = seconds(30), sweep = std::chrono::minutes(30),
            links = std::chrono::minutes(10);
+  /// `sweep` by another connection, as MD-5 has it.
+  bool resync_by_reconnect = false;
   /// Where routers see the files of certificates, one folder each by its hash; and how long a new
   /// one takes to get there.
   std::string certificate_directory = "/etc/enmasse-certs";

@@ -214,6 +214,8 @@ OwnedInfra& Site::own(const Key& key, const MessagingInfra& object,
     params.pipeline.counters = config_.counters;
     params.pipeline.sweep = config_.sweep;
     params.pipeline.links = config_.links;
+    params.pipeline.resync_by_reconnect = config_.resync_by_reconnect;
+    params.pipeline.check_times = &check_times_;
     infra.work = std::make_unique<InfraWork>(unit_.loop(), std::move(params), std::move(callbacks));
   }
   return infra;

@@ -179,6 +179,7 @@ class Site {
   std::string owner_, trouble_;
   ComponentLink::Params link_;
   std::array<Controller*, kMessagingKinds> controllers_{};
+  CheckTimes check_times_;
   std::map<std::string, OwnedInfra> infras_;  // by infra_text()
   std::unique_ptr<Ends> ends_;
   std::unique_ptr<Teller> teller_;

@@ -77,6 +77,7 @@ void ComponentPipeline::on_timer(TimePoint now) {
 }
 
 bool ComponentPipeline::wants_reset() const noexcept { return core_->lost >= kMostLost; }
+bool ComponentPipeline::wants_reconnect() const noexcept { return core_->reconnect; }
 
 void ComponentPipeline::resync(TimePoint now) {
   core_->resync(now);

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "workers/messaging/model/age.h"
 #include "workers/messaging/model/entities.h"
+#include "workers/messaging/pipeline/check_times.h"
 #include "workers/messaging/wire/management.h"
 
 namespace kintsugi::workers {
@@ -78,6 +79,10 @@ class ComponentPipeline {
     std::size_t most_queried = 10'000;  ///< MH-1
     std::size_t most_read = 2'000;      ///< MH-2
     std::uint64_t seed = 1;
+    /// Everything is looked at by another connection, a 180th to a 60th of `sweep` after that
+    /// (MD-5).
+    bool resync_by_reconnect = false;
+    CheckTimes* check_times = nullptr;  ///< of all components of a unit; outlives them
   };
   /// What an object wants, rendered again; empty when the object is not known any more.
   using Render = std::function<std::vector<DesiredEntity>(ObjectId)>;
@@ -133,6 +138,8 @@ class ComponentPipeline {
   void on_timer(TimePoint now);
   /// Whether the session is to be ended: three requests without an answer.
   [[nodiscard]] bool wants_reset() const noexcept;
+  /// Whether it is to be ended so that the next one looks at everything anew (MD-5).
+  [[nodiscard]] bool wants_reconnect() const noexcept;
   /// From now on everything is looked at anew, as after a connect (MR-30).
   void resync(TimePoint now);
 

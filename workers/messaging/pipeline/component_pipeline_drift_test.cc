@@ -184,7 +184,7 @@ TEST(ComponentPipelineDrift, MS_066_SteadyStateTakesTwoRequestsInThirtySeconds) 
   EXPECT_EQ(router.pipeline.connector(connector.name).state, LinkState::kActive);
 }
 
-TEST(ComponentPipelineDrift, MS_050_LinksAreLookedAtAndDegradeAfterTwoNegatives) {
+TEST(ComponentPipelineDrift, MR31_MS_050_LinksAreLookedAtAndDegradeAfterTwoNegatives) {
   PipelineBench router(kRouter, {});
   router.ready();
   router.settle();

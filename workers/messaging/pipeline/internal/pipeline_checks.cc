@@ -14,6 +14,7 @@ constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connecti
                                                                "connectionMsg"};
 constexpr Duration kScanRetry = seconds(1);
 constexpr Duration kLookAfterBulk = seconds(1);
+constexpr std::int64_t kSpread = 20;  ///< MD-5: 10 to 29 s of half an hour
 constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
 
 bool is_walk(Question question) noexcept {
@@ -44,6 +45,7 @@ void PipelineCore::on_ready(std::string_view product, std::string_view version, 
   now_ = now;
   connected = true;
   greeted = first_checks_done = false;
+  resync_ = std::exchange(reconnect, false);
   lost = 0;
   forbidden_ = 0;
   forbidden_until_ = scan_free_ = looks_free_ = {};
@@ -62,7 +64,11 @@ void PipelineCore::on_ready(std::string_view product, std::string_view version, 
   counters_at_ = now + params_.counters;
   // Spread, so that components that connect together are not checked together.
   const auto share = static_cast<std::int64_t>(params_.seed * 0x9E3779B97F4A7C15U >> 54U);
-  checks_at_ = now + params_.sweep / 2 + params_.sweep / 2048 * share;
+  checks_at_ = params_.resync_by_reconnect
+                   ? next_checks(now + params_.sweep + params_.sweep / 180 +
+                                     params_.sweep / 1800 * kSpread * share / 1024,
+                                 now)
+                   : next_checks(now + params_.sweep / 2 + params_.sweep / 2048 * share, now);
   states_at_ = now + params_.links / 2 + params_.links / 2048 * share;
 }
 
@@ -222,6 +228,10 @@ void PipelineCore::scan_time(TimePoint sent, TimePoint now) {
   scan_free_ = now + (now - sent) * (is_wanted_soon ? 1 : kTwentieth);
 }
 
+TimePoint PipelineCore::next_checks(TimePoint wished, TimePoint now) {
+  return params_.check_times == nullptr ? wished : params_.check_times->take(wished, now);
+}
+
 void PipelineCore::begin_sweep(TimePoint now) {
   sweeping_ = true;
   sweep_at_ = 0;
@@ -302,6 +312,7 @@ void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight,
       knew_counters_ && (seen.uptime_seconds < router.uptime_seconds ||
                          (boot > booted_ + seconds(30) && links_there < own_links + own_routes));
   const bool first = !greeted, first_ever = !knew_counters_;
+  const bool resync = std::exchange(resync_, false);
   router = seen;
   booted_ = boot;
   knew_counters_ = greeted = true;
@@ -322,7 +333,7 @@ void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight,
       }
       first_checks_done = true;
     } else {
-      begin_checks(now, first_ever && has_any);
+      begin_checks(now, (first_ever && has_any) || resync);
     }
   }
   if (sweeping_ || flights_.size() > 0 || flight.link_changes != link_changes_) {
@@ -546,8 +557,10 @@ void PipelineCore::on_timer(TimePoint now) {
     }
   }
   if (checks_at_ && *checks_at_ <= now) {
-    checks_at_ = now + params_.sweep;
-    if (greeted) {
+    checks_at_ = next_checks(now + params_.sweep, now);
+    if (greeted && params_.resync_by_reconnect) {
+      reconnect = true;
+    } else if (greeted) {
       begin_checks(now, true);
     }
   }

@@ -54,6 +54,7 @@ class PipelineCore {
   bool first_checks_done = false;  ///< scans of this connection's begin
   std::size_t pending = 0;
   unsigned lost = 0;
+  bool reconnect = false;  ///< the connection is to end, and the next one resyncs
   std::optional<ComponentPipeline::Trouble> trouble;
   RouterCounters router;
   ComponentPipeline::BrokerFacts broker;
@@ -126,6 +127,7 @@ class PipelineCore {
   void scan_time(TimePoint sent, TimePoint now);
   void begin_checks(TimePoint now, bool with_sweep);
   void begin_sweep(TimePoint now);
+  [[nodiscard]] TimePoint next_checks(TimePoint wished, TimePoint now);
   void on_counters(const RouterCounters& seen, const Flight& flight, TimePoint now);
   void everything_absent();
   [[nodiscard]] bool small_enough(EntityKind kind) const noexcept;
@@ -181,7 +183,7 @@ class PipelineCore {
   bool knew_counters_ = false;
   std::optional<std::int64_t> foreign_links_, foreign_routes_, foreign_queues_;
   std::uint64_t link_changes_ = 0;
-  bool sweeping_ = false, tables_after_sweep_ = false;
+  bool sweeping_ = false, tables_after_sweep_ = false, resync_ = false;
   std::uint32_t sweep_at_ = 0;
   double sweep_tokens_ = 0;
   TimePoint sweep_filled_{};
