@@ -17,6 +17,7 @@ enum Family : std::size_t {
   kRequests,
   kRepairs,
   kWrites,
+  kUnknown,
   kSeconds
 };
 
@@ -51,6 +52,7 @@ void count_component(const InfraComponent& one, RoleSeries& out) {
         static_cast<double>(count);
   }
   count_durations(one.driver->durations(), out);
+  out[{kUnknown, {kind}}] += static_cast<double>(one.driver->link().unknown_answers());
   if (one.kind == ComponentKind::kBroker) {
     out[{kWrites, {}}] += static_cast<double>(counts.settings_writes);
   }
@@ -76,6 +78,10 @@ std::vector<RoleFamily> messaging_families() {
        true,
        {"component", "type"}},
       {"messaging_settings_writes_total", "writes of address settings", true, {}},
+      {"messaging_mgmt_unknown_answers_total",
+       "answers that belong to no request: too late, twice, or somebody else's",
+       true,
+       {"component_kind"}},
       {"messaging_mgmt_seconds",
        "management requests: until the answer or the deadline",
        false,

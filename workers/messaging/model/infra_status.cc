@@ -89,11 +89,11 @@ Json bounded(std::string_view text) { return {cut_utf8(printable(text), kMaxMess
 template <class View, class Entry>
 Json listed(std::span<const View> list, std::string_view name, Json& status, const Entry& entry) {
   Json out = Json::array();
-  for (const View& one : list.first(std::min(list.size(), kMostListed))) {
-    if (list.size() > kMostListed && one.synchronized) {
-      continue;  // of many those that are not in order are told
+  for (const View& one : list) {
+    // Of many the first of those that are not in order are told.
+    if (list.size() <= kMostListed || (!one.synchronized && out.size() < kMostListed)) {
+      out.push_back(entry(one));
     }
-    out.push_back(entry(one));
   }
   const std::string summary = std::string(name) + "Summary";
   if (list.size() <= kMostListed) {

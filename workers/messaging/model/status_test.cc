@@ -467,7 +467,7 @@ TEST(InfraStatus, UnsupportedComponentsAndOnDemand) {
   EXPECT_EQ(one.last.text({"message"}), "waits for space a");
 }
 
-TEST(InfraStatus, OfManyComponentsASummary) {
+TEST(InfraStatus, MR32_OfManyComponentsASummary) {
   Infra one;
   one.routers.assign(70, one.routers[0]);
   one.routers[3].synchronized = false;
@@ -478,6 +478,19 @@ TEST(InfraStatus, OfManyComponentsASummary) {
             R"({"connected":70,"synchronized":69,"total":70})");
   EXPECT_EQ(one.last.find("routers")->size(), 1U);
   EXPECT_EQ(one.last.find("routers")->items()[0].text({"host"}), "r3");
+  // Also the last of them.
+  one.routers[3].synchronized = true;
+  one.routers[69].synchronized = one.routers[69].connected = false;
+  one.routers[69].host = "r69";
+  one.write();
+  ASSERT_EQ(one.last.find("routers")->size(), 1U);
+  EXPECT_EQ(one.last.find("routers")->items()[0].text({"host"}), "r69");
+  for (RouterView& each : one.routers) {
+    each.synchronized = false;
+  }
+  EXPECT_EQ(one.write().find("routers")->size(), 64U);
+  EXPECT_EQ(one.last.find("routersSummary")->dump(),
+            R"({"connected":69,"synchronized":0,"total":70})");
 }
 
 }  // namespace
