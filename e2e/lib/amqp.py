@@ -215,7 +215,7 @@ class Router(_Node):
         return self
 
     def command(self, command, **more):
-        """drop-next-reply, duplicate {count, operation, type, name}; delay {ms}; hang, resume, cut, restart-empty; create {type, name,
+        """drop-next-reply, duplicate, codeless {count, operation, type, name}; reverse {count}; delay {ms}; hang, resume, cut, restart-empty; create {type, name,
         attributes}, delete {type, name} by hand; dump {log}; forget (the counts)."""
         said = self.begin(command=command, **more)()
         assert said["ok"], said

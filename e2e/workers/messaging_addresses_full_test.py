@@ -58,6 +58,8 @@ class Endings(messaging_addresses.Endings, Case):
 
 
 class Restarts(messaging_addresses.Restarts, Case):
+    """MR-37: a load."""
+
     COUNT = 5000
 
 

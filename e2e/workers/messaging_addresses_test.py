@@ -27,7 +27,7 @@ class Addresses(messaging_addresses.Case):
         self.broker = self.brokers[0]
 
     # Types.
-    def test_MS030_a_queue_is_at_the_broker_before_it_is_at_routers(self):
+    def test_MS030_MR26_a_queue_is_at_the_broker_before_it_is_at_routers(self):
         self.use("two")
         self.forget()
         before = {op: self.asked(op) for op in ("createAddress", "createQueue", "addAddressSettings", "updateQueue")}
@@ -54,7 +54,7 @@ class Addresses(messaging_addresses.Case):
         self.assertEqual({op: self.asked(op) - count for op, count in before.items()},
                          {"createAddress": 1, "createQueue": 1, "addAddressSettings": 0, "updateQueue": 0})  # with 2 × 3: 3R+2
 
-    def test_MS045_a_label_sends_and_writes_nothing(self):
+    def test_MS045_MR26_a_label_sends_and_writes_nothing(self):
         self.use("two")
         self.made("orders")
         self.until("orders", "Created")

@@ -42,7 +42,7 @@ class Infras(Case):
     def hosts(tenant, what="routers"):
         return {one["host"]: one for one in tenant.get("MessagingInfra", "infra1")["status"].get(what, [])}
 
-    def test_MS003_MS004_a_connector_from_each_router_to_each_broker(self):
+    def test_MS003_MS004_MR24_a_connector_from_each_router_to_each_broker(self):
         brokers = [self.forwarder(name) for name in ("b0", "b1")]
         routers = self.routers("R0", "R1")
         brokers[1].refused.add(routers[1].process.pid)
@@ -95,7 +95,7 @@ class Infras(Case):
         for kind in ("vhost", "address", "connector"):
             self.assertEqual(router.rows(kind), {})
 
-    def test_MS010_an_infra_that_stands_still_holds_no_other_one(self):
+    def test_MS010_MR37_an_infra_that_stands_still_holds_no_other_one(self):
         still, good = self.routers("R0", "R1")
         tenants = [self.infra("ms010a", [still]), self.infra("ms010b", [good])]
         for tenant in tenants:
@@ -192,7 +192,7 @@ class Transactions(Case):
         cls.tenant.plan("plan1", capabilities=["transactions"])
         cls.tenant.until("MessagingInfra", "infra1")
 
-    def test_MS021_MS024_a_space_with_transactions_has_a_broker(self):
+    def test_MS021_MS024_MR14_a_space_with_transactions_has_a_broker(self):
         self.forget(*self.routers)
         self.tenant.space("whole", capabilities=["transactions"])
         self.tenant.until("AddressSpace", "whole", "Scheduled")

@@ -112,7 +112,7 @@ class Operators(Case):
     def size(self, operator):
         return operator.stored(ROUTERS)["infra1-default"]["spec"]["deploymentPlan"]["size"]
 
-    def test_MS001_MS009_what_operators_are_told_and_when_it_goes(self):
+    def test_MS001_MS009_MR29_MD4_what_operators_are_told_and_when_it_goes(self):
         tenant, operator = self.begin_in("ms001", router={"replicas": {"min": 2, "max": 3}, "image": "router:1"}, brokers={"min": 1})
         tenant.until("MessagingInfra", "infra1")
         self.assertEqual(self.status(tenant)["phase"], "Active")
@@ -129,11 +129,14 @@ class Operators(Case):
         for host in ("infra1-default-0", "infra1-default-1"):
             [connector] = operator.peers[host].rows("connector").values()
             self.assertEqual((connector["host"], connector["port"], connector["role"]), (operator.peers["infra1-b0-ss-0"].server.getsockname()[0], "5672", "route-container"))
-        tenant.plan()
+        self.assertNotIn("connectors", router["spec"])
+        before = {name: one["metadata"]["resourceVersion"] for what in (ROUTERS, BROKERS) for name, one in operator.stored(what).items()}
+        tenant.plan(resources={"limits": {"connections": 8}})
         tenant.space()
         tenant.address("q")
         tenant.ready("q")
-        # Another image is an update of the same resource.
+        # What spaces and addresses say is not said to operators; another image is an update of the same resource.
+        self.assertEqual({name: one["metadata"]["resourceVersion"] for what in (ROUTERS, BROKERS) for name, one in operator.stored(what).items()}, before)
         tenant.change("MessagingInfra", "infra1", router={"image": "router:2"})
         kit.eventually(lambda: operator.stored(ROUTERS)["infra1-default"]["spec"]["deploymentPlan"]["image"] == "router:2", 15, "the new image")
         tenant.delete("MessagingInfra", "infra1")

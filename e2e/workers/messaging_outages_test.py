@@ -56,7 +56,7 @@ class Outages(messaging_addresses.Restarts, messaging_addresses.Case):
         self.tenant.client.request("DELETE", self.tenant.path("MessagingInfra", name))
         self.tenant.gone("MessagingInfra", name)
 
-    def test_MS057_MS059_a_router_that_hangs_and_an_answer_that_is_lost(self):
+    def test_MS057_MS059_MR27_a_router_that_hangs_and_an_answer_that_is_lost(self):
         self.use("two")
         self.made("before")
         self.forget()

@@ -77,7 +77,7 @@ class Placing(messaging_addresses.Case):
         self.passes()
         self.assertEqual((self.status("orders")["phase"], self.queues(self.brokers[0])), ("Pending", []))
 
-    def test_MS039_the_freest_broker_is_taken_and_always_the_same(self):
+    def test_MS039_MR33_the_freest_broker_is_taken_and_always_the_same(self):
         self.use("three")
         five, one, two = (self.asking(size) for size in (5, 1, 2))
         for local, plan, host in (("a", five, "b0"), ("b", two, "b1"), ("c", one, "b2"), ("d", two, "b2"), ("e", one, "b1"), ("f", one, "b1")):

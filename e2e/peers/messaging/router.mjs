@@ -49,7 +49,7 @@ class Lane {
   }
 }
 
-const state = { hung: false, stuck: [], drop: [], twice: [], delay: 0, requests: {}, log: [], dropped: 0, unheard: 0 };
+const state = { hung: false, stuck: [], drop: [], twice: [], codeless: [], held: [], hold: 0, delay: 0, requests: {}, log: [], dropped: 0, unheard: 0 };
 const lanes = { core: new Lane(), agent: new Lane() };
 let chance = 12345; // of 8 to 14 ms; the same in each run
 
@@ -84,11 +84,15 @@ function respond(message, props, answer, agent) {
     state.dropped += 1;
     return;
   }
+  if (is_wanted(state.codeless, props)) delete reply.application_properties.statusCode;
   const times = is_wanted(state.twice, props) ? 2 : 1;
   const go = () => {
     for (let i = 0; i < times; ++i) if (!plane.reply(message.reply_to, reply)) state.unheard += 1;
   };
-  if (state.delay > 0) setTimeout(go, state.delay);
+  if (state.hold > 0) {
+    state.held.unshift(go);
+    if (--state.hold === 0) for (const one of state.held.splice(0)) one();
+  } else if (state.delay > 0) setTimeout(go, state.delay);
   else go();
 }
 
@@ -97,7 +101,7 @@ function request(message, connection) {
   const agent = is_agents(props);
   const by_type = (state.requests[props.operation] ??= {});
   by_type[type] = (by_type[type] ?? 0) + 1;
-  const entry = { operation: props.operation, type, name: props.name ?? props.identity ?? null, connection };
+  const entry = { operation: props.operation, type, name: props.name ?? props.identity ?? null, connection, at: Date.now() };
   if (state.log.length < MOST_LOGGED) state.log.push(entry);
   const work = () => {
     if (state.hung) {
@@ -121,6 +125,8 @@ const plane = new Plane({ id: flags.id, tables, request, distribution: flags.dis
 const commands = {
   'drop-next-reply': ({ count = 1, operation, type, name }) => void state.drop.push({ count, operation, type, name }),
   duplicate: ({ count = 1, operation, type, name }) => void state.twice.push({ count, operation, type, name }),
+  codeless: ({ count = 1, operation, type, name }) => void state.codeless.push({ count, operation, type, name }), // no statusCode
+  reverse: ({ count }) => void (state.hold = count), // the next ones wait for the last of them, and leave in the opposite order
   delay: ({ ms }) => void (state.delay = ms),
   hang: () => void (state.hung = true),
   resume: () => {

@@ -88,6 +88,86 @@ TEST(ComponentResources, MR7_MS_076_GroupsCostByWeightAndStayInOtherZones) {
             "zone z1 has routers of groups a, b");
 }
 
+TEST(ComponentResources, MR6_AllThatIsSaidOfRoutersIsInTheirResource) {
+  const MessagingInfra infra = infra_of(
+      R"({"router":{"image":{"name":"r:2","pullPolicy":"Always"},"workerThreads":7,
+                    "idleTimeout":30,"linkCapacity":55,"handshakeTimeout":9,
+                    "authenticationService":"auth","podTemplate":{
+          "metadata":{"labels":{"team":"a"},"annotations":{"note":"b"}},
+          "spec":{"tolerations":[{"key":"t"}],"resources":{"limits":{"memory":"1Gi"}},
+                  "affinity":{"nodeAffinity":{"x":1}},"priorityClassName":"high"}}}})");
+  const Json all = router_resources(infra, 1)[0];
+  const Json& plan = *all.at({"spec", "deploymentPlan"});
+  EXPECT_EQ(plan.text({"image"}), "r:2");
+  EXPECT_EQ(plan.text({"pullPolicy"}), "Always");
+  EXPECT_EQ(plan.text({"labels", "team"}), "a");
+  EXPECT_EQ(plan.text({"annotations", "note"}), "b");
+  EXPECT_EQ(plan.text({"priorityClassName"}), "high");
+  EXPECT_EQ(plan.find("tolerations")->dump(), R"([{"key":"t"}])");
+  EXPECT_EQ(plan.text({"resources", "limits", "memory"}), "1Gi");
+  EXPECT_NE(plan.at({"affinity", "nodeAffinity"}), nullptr);
+  EXPECT_EQ(all.at({"spec", "router", "workerThreads"})->as_integer(), 7);
+  const Json& clients = all.at({"spec", "listeners"})->items()[1];
+  EXPECT_EQ(clients.find("idleTimeoutSeconds")->as_integer(), 30);
+  EXPECT_EQ(clients.find("linkCapacity")->as_integer(), 55);
+  EXPECT_EQ(clients.find("initialHandshakeTimeoutSeconds")->as_integer(), 9);
+  EXPECT_EQ(clients.text({"saslPlugin"}), "auth");
+}
+
+TEST(ComponentResources, MR8_MR39_AllThatIsSaidOfBrokersIsInTheirResource) {
+  const MessagingInfra infra =
+      infra_of(R"({"brokers":{"min":2,"max":3,"image":"b:2","addressFullPolicy":"BLOCK",
+                   "initImage":{"name":"init:1","pullPolicy":"Never"},"storageClassName":"fast",
+                   "storage":"5Gi","javaOpts":"-Xmx1G","globalMaxSize":"64Mi",
+                   "podTemplate":{"metadata":{"labels":{"team":"a"}},
+                                  "spec":{"resources":{"limits":{"memory":"2Gi"}}}}}})");
+  const std::vector<Json> brokers = broker_resources(infra, infra.brokers.min);
+  ASSERT_EQ(brokers.size(), 2U);
+  for (const Json& one : brokers) {
+    const Json& plan = *one.at({"spec", "deploymentPlan"});
+    EXPECT_EQ(plan.text({"image"}), "b:2");
+    EXPECT_EQ(plan.text({"initImage"}), "init:1");
+    EXPECT_EQ(plan.find("size")->as_integer(), 1);
+    const std::string text = one.dump();
+    for (const char* said : {"BLOCK", "fast", "5Gi", "-Xmx1G", "globalMaxSize=67108864", "2Gi"}) {
+      EXPECT_NE(text.find(said), std::string::npos) << said << " in " << text;
+    }
+  }
+}
+
+TEST(ComponentResources, MR9_MD1_TheLeastInfraIsOneRouterAndItsSizeCountsForEachGroup) {
+  const MessagingInfra least = infra_of("{}");
+  EXPECT_EQ(least.declared_routers(least.routers.min), 1);
+  EXPECT_EQ(router_resources(least, least.routers.min).size(), 1U);
+  EXPECT_TRUE(broker_resources(least, least.brokers.min).empty());
+  // The example of two groups of two is four routers, whatever else it says of three.
+  const MessagingInfra two =
+      infra_of(R"({"router":{"replicas":{"min":2},"groups":[{"name":"a"},{"name":"b"}]},
+                   "brokers":{"min":1}})");
+  std::int64_t routers = 0;
+  for (const Json& one : router_resources(two, two.routers.min)) {
+    routers += one.at({"spec", "deploymentPlan", "size"})->as_integer();
+  }
+  EXPECT_EQ(routers, 4);
+  EXPECT_EQ(two.declared_routers(two.routers.min), 4);
+  EXPECT_EQ(broker_resources(two, two.brokers.min).size(), 1U);
+}
+
+TEST(ComponentResources, MD4_ConnectorsToBrokersAreInNoResource) {
+  const MessagingInfra infra = infra_of(
+      R"({"router":{"replicas":2,"groups":[{"name":"a"},{"name":"b"}]},"brokers":{"min":3}})");
+  const std::vector<Json> all = router_resources(infra, 2);
+  for (const Json& one : all) {
+    EXPECT_EQ(one.at({"spec", "connectors"}), nullptr);
+    EXPECT_EQ(one.at({"spec", "interRouterConnectors"})->size(), 1U);
+    EXPECT_EQ(one.dump().find("route-container"), std::string::npos);
+  }
+  // Another number of brokers restarts no router.
+  const MessagingInfra more = infra_of(
+      R"({"router":{"replicas":2,"groups":[{"name":"a"},{"name":"b"}]},"brokers":{"min":4}})");
+  EXPECT_EQ(router_resources(more, 2), all);
+}
+
 TEST(ComponentResources, MS_079_ABrokerHasOneReplica) {
   Json object = *Json::parse(R"({"metadata":{"name":"i"},"spec":{"brokers":{"replicas":2}}})");
   const Parsed<MessagingInfra> parsed = parse_infra(object);
