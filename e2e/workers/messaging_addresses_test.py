@@ -162,7 +162,7 @@ class Addresses(messaging_addresses.Case):
         self.assertEqual((said["declared"], said["discharged"]), (False, False), said)
 
     # Endings.
-    def test_MS046_a_queue_goes_from_routers_before_it_goes_from_the_broker(self):
+    def test_MS046_RT_T106_a_queue_goes_from_routers_before_it_goes_from_the_broker(self):
         self.use("two")
         self.made("orders")
         link = self.of(self.routers["two"][0], "autoLink")[0]["name"]

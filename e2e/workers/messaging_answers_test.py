@@ -27,6 +27,10 @@ class Case(messaging_addresses.Case):
     def setUp(self):
         self.broker, (self.one, self.other) = self.brokers[0], self.routers["two"]
 
+    @staticmethod
+    def incoming(router):
+        return {one["identity"] for one in router.dump()["connections"] if one["dir"] == "in"}
+
 
 class Answers(Case):
     CHECKS = {"counters": "500ms", "sweep": "2s", "links": "1s"}
@@ -94,7 +98,7 @@ class Answers(Case):
     def test_MS062_answers_in_another_order_twice_late_and_without_a_code(self):
         self.use("two")
         self.made("before")
-        connections = {one["id"] for one in self.one.dump()["connections"] if one["dir"] == "in"}
+        connections = self.incoming(self.one)
 
         def unknown():
             return self.worker.metric("messaging_mgmt_unknown_answers_total", component_kind="router")
@@ -114,7 +118,7 @@ class Answers(Case):
         codes = [code for operation, _, code in self.log(self.one) if operation == "CREATE"]
         self.assertEqual(codes.count(201), 60)
         self.assertTrue({operation for operation, _, _ in self.log(self.one)} <= {"CREATE"})  # nothing is taken away for it
-        self.assertEqual({one["id"] for one in self.one.dump()["connections"] if one["dir"] == "in"} & connections, connections)
+        self.assertEqual(self.incoming(self.one), connections)  # it is the same connection
 
 
 def router_rows(router):
@@ -253,7 +257,7 @@ class Reconnects(Case):
         seen, pairs = set(), len(self.relay.pairs)
 
         def another(times):
-            seen.update(one["id"] for one in self.one.dump()["connections"] if one["dir"] == "in")
+            seen.update(self.incoming(self.one))
             return len(seen) > times
 
         kit.eventually(lambda: another(2), 30, "the router has had three connections")
@@ -262,7 +266,7 @@ class Reconnects(Case):
         self.one.command("delete", type="autoLink", name=had["name"])
         self.one.command("create", type="autoLink", name=had["name"],
                          attributes={"address": "elsewhere", "direction": "in", "connection": had["connection"], "externalAddress": "x"})
-        self.ask(self.broker, "broker", "destroyQueue", name)
+        self.ask(self.broker, "broker", "destroyQueue", name, True)
         kit.eventually(lambda: self.one.rows("autoLink")[had["name"]]["address"] == had["address"], 40, "it is ours again")
         kit.eventually(lambda: self.queues(self.broker) == [name], 40, "the queue is there again")
         self.ready("orders", deadline=30)

@@ -286,7 +286,7 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
     const InfraComponent* const one = infra->work->find(ComponentKind::kBroker, host);
     hosts.push_back(host);
     infra->scheduler.set_broker({host, broker.index, memory.value_or(0),
-                                 one != nullptr && one->pipeline->is_connected(), false});
+                                 one != nullptr && one->pipeline->is_usable(), false});
   }
   for (const std::string& host : std::exchange(infra->brokers, hosts)) {
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) {

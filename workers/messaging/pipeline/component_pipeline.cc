@@ -85,6 +85,9 @@ void ComponentPipeline::resync(TimePoint now) {
 }
 
 bool ComponentPipeline::is_connected() const noexcept { return core_->connected; }
+bool ComponentPipeline::is_usable() const noexcept {
+  return core_->connected && core_->greeted && !core_->trouble;
+}
 bool ComponentPipeline::synchronized() const noexcept { return core_->synchronized(); }
 const std::optional<ComponentPipeline::Trouble>& ComponentPipeline::trouble() const noexcept {
   return core_->trouble;

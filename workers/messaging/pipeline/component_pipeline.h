@@ -146,6 +146,8 @@ class ComponentPipeline {
   // What is known.
 
   [[nodiscard]] bool is_connected() const noexcept;
+  /// It is connected, has said who it is, and answers: new addresses may be placed there (BH-5).
+  [[nodiscard]] bool is_usable() const noexcept;
   /// Everything wanted was applied at least once since it connected, and nothing waits.
   [[nodiscard]] bool synchronized() const noexcept;
   /// Why it is of no use as a whole: "UnsupportedRouter", "UnsupportedVersion", "Forbidden",

@@ -1,6 +1,9 @@
 // Restarts, lost connections, edits by hand, states of links.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "workers/messaging/pipeline/component_pipeline.h"
 #include "workers/testing/scripted_component.h"
 
@@ -214,6 +217,35 @@ TEST(ComponentPipelineDrift, MR31_MS_050_LinksAreLookedAtAndDegradeAfterTwoNegat
   }
   EXPECT_TRUE(degraded);
   EXPECT_GE(router.component.counts["READ"], 1);  // the second look
+}
+
+TEST(ComponentPipelineDrift, MH_2_FewLinksAreReadByNameAndManyByPages) {
+  const std::string pages = "QUERY " + std::string(router_type(EntityKind::kAutoLink));
+  for (const int objects : {5, 50}) {
+    ComponentPipeline::Params params;
+    params.most_read = 20;
+    PipelineBench router(kRouter, params);
+    router.ready();
+    router.settle();
+    router.component.links_active = false;
+    for (int i = 0; i < objects; ++i) {
+      router.want(static_cast<ObjectId>(i), router_queue(i));
+    }
+    router.run(seconds(3));
+    const auto asked = std::count(router.component.log.begin(), router.component.log.end(), pages);
+    if (objects == 5) {
+      EXPECT_GE(router.component.counts["READ"], 10);
+      EXPECT_EQ(asked, 0);
+    } else {
+      EXPECT_EQ(router.component.counts["READ"], 0);
+      EXPECT_GE(asked, 1);
+    }
+    router.component.links_active = true;
+    router.run(seconds(30));
+    for (int i = 0; i < objects; ++i) {
+      EXPECT_EQ(router.pipeline.progress(static_cast<ObjectId>(i)).active, 2U);
+    }
+  }
 }
 
 TEST(ComponentPipelineDrift, MS_049_WhatIsDeletedOrChangedByHandIsSetRight) {

@@ -361,6 +361,35 @@ TEST(ComponentPipeline, ForbiddenIsOfTheComponentAndStopsIt) {
   EXPECT_TRUE(router.pipeline.synchronized());
 }
 
+TEST(ComponentPipeline, BH_5_MS_086_FullBrokerIsHeldAndOfNoUseUntilItAnswers) {
+  PipelineBench broker(kBroker, {});
+  EXPECT_FALSE(broker.pipeline.is_usable());
+  broker.ready();
+  EXPECT_FALSE(broker.pipeline.is_usable());
+  broker.settle();
+  EXPECT_TRUE(broker.pipeline.is_usable());
+  bool full = true;
+  broker.component.instead = [&](std::string_view, std::string_view) {
+    return full ? std::optional(broker_exception(
+                      "amqp:resource-limit-exceeded: AMQ229102: Address \"a\" is full."))
+                : std::nullopt;
+  };
+  for (int i = 0; i < 200; ++i) {
+    broker.want(static_cast<ObjectId>(i), broker_queue(i));
+  }
+  broker.component.log.clear();
+  broker.run(seconds(120));
+  ASSERT_TRUE(broker.pipeline.trouble());
+  EXPECT_EQ(broker.pipeline.trouble()->reason, "BrokerFull");
+  EXPECT_FALSE(broker.pipeline.is_usable());
+  EXPECT_LT(broker.component.log.size(), 1000U);
+  EXPECT_EQ(broker.pipeline.progress(1).error, "") << "it is not the queue's fault";
+  full = false;
+  broker.run(seconds(61));
+  EXPECT_TRUE(broker.pipeline.is_usable());
+  EXPECT_TRUE(broker.pipeline.synchronized());
+}
+
 TEST(ComponentPipeline, ThreeLostAnswersAskForAReset) {
   PipelineBench router(kRouter, {});
   router.ready();

@@ -40,8 +40,11 @@ std::int64_t exception_number(std::string_view text) {
   return parse_decimal<std::uint32_t>(text.substr(0, text.find(':'))).value_or(0);
 }
 
-bool is_forbidden(std::int64_t number) {
-  return number == kNotValidated || number == kNoPermission || number == kNoQueuePermission;
+/// Of the component as a whole: we have no rights, or it took the request no further.
+bool is_forbidden(std::string_view text) {
+  const std::int64_t number = exception_number(text);
+  return number == kNotValidated || number == kNoPermission || number == kNoQueuePermission ||
+         text.starts_with("amqp:unauthorized-access") || says_full(text);
 }
 
 constexpr std::string_view kNoText = "an exception without a text";
@@ -95,10 +98,11 @@ krm::Json inner_object(const krm::Json& value) {
   return inner && inner->is_object() ? std::move(*inner) : krm::Json();
 }
 
-Verdict refusal(Operation operation, EntityKind kind, std::int64_t number) {
-  if (is_forbidden(number)) {
+Verdict refusal(Operation operation, EntityKind kind, std::string_view text) {
+  if (is_forbidden(text)) {
     return Verdict::kForbidden;
   }
+  const std::int64_t number = exception_number(text);
   if (operation == Operation::kCreate) {
     const bool exists = kind == EntityKind::kQueue
                             ? number == kQueueExists
@@ -213,14 +217,17 @@ void judge_divert(Operation operation, const DesiredEntity& entity, const krm::J
 
 }  // namespace
 
+bool says_full(std::string_view text) noexcept {
+  return text.starts_with("amqp:resource-limit-exceeded");
+}
+
 Expected<krm::Json> broker_value(const ManagementReply& reply) {
   Said said = read_reply(reply);
   if (!said.is_answer) {
     return fail(Errc::kInvalid, std::move(said.text));
   }
   if (!said.succeeded) {
-    const Errc code =
-        is_forbidden(exception_number(said.text)) ? Errc::kForbidden : Errc::kUnavailable;
+    const Errc code = is_forbidden(said.text) ? Errc::kForbidden : Errc::kUnavailable;
     return fail(code, wire::printable(said.text));
   }
   return std::move(said.value);
@@ -277,7 +284,7 @@ EntityOutcome broker_entity_outcome(Operation operation, const DesiredEntity& en
   }
   if (!said.succeeded) {
     out.code = exception_number(said.text);
-    out.verdict = refusal(operation, entity.kind, out.code);
+    out.verdict = refusal(operation, entity.kind, said.text);
     out.text = printable(said.text);
     return out;
   }

@@ -202,6 +202,9 @@ TEST(ManagementWire, S81_BH2_QueuesAreUnderstoodAsRecorded) {
        failed("AMQ229032: User: x does not have permission='MANAGE' on address "
               "activemq.management"),
        Verdict::kForbidden, 229032},
+      {Operation::kCreate, queue(),
+       failed("amqp:resource-limit-exceeded: AMQ229102: Address \"a\" is full."),
+       Verdict::kForbidden, 0},
   });
 }
 
@@ -305,6 +308,9 @@ TEST(ManagementWire, S81_ValuesAreTheOneElementOfTheAnswer) {
       {"AMQ229031: Unable to validate user from x", Errc::kForbidden},
       {"AMQ229213: User: x does not have permission='MANAGE'", Errc::kForbidden},
       {"AMQx229213: no number", Errc::kUnavailable},
+      {"amqp:resource-limit-exceeded: AMQ229102: Address is full.", Errc::kForbidden},
+      {"amqp:unauthorized-access: not you", Errc::kForbidden},
+      {"amqp:not-found: no such node", Errc::kUnavailable},
   };
   for (const auto& row : failures) {
     const auto value = broker_value(failed(row.text));

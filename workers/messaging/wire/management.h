@@ -130,6 +130,8 @@ struct LinkStatus {
 /// The one value of a broker's answer; null for void.
 /// @error kInvalid  not such an answer. kUnavailable  the exception's text; kForbidden  no rights.
 [[nodiscard]] Expected<krm::Json> broker_value(const ManagementReply& reply);
+/// Whether a refusal is that of a broker without memory: it takes no request at all (BH-5).
+[[nodiscard]] bool says_full(std::string_view text) noexcept;
 /// BH-9: 2.32 and later. False for what is no version.
 [[nodiscard]] bool is_supported_broker(std::string_view version) noexcept;
 /// Queues of a page of listQueues.

@@ -10,7 +10,7 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr unsigned kMostFailures = 20;
-constexpr Duration kLostMemory = seconds(60);
+constexpr Duration kLostMemory = seconds(60), kMostFull = seconds(30);
 /// When a link is looked at after it was made, and after each look.
 constexpr std::array<Duration, 4> kLinkLooks = {milliseconds(50), milliseconds(200),
                                                 milliseconds(1000), milliseconds(5000)};
@@ -411,8 +411,10 @@ void PipelineCore::fail(std::uint32_t index, std::string_view text, std::int64_t
 
 void PipelineCore::forbidden(std::string_view text, TimePoint now) {
   ++forbidden_;
-  forbidden_until_ = now + doubled(params_.retry_least, params_.retry_most, forbidden_);
-  set_trouble("Forbidden", std::string(text));
+  const bool full = says_full(text);
+  const Duration most = full ? std::min(params_.retry_most, kMostFull) : params_.retry_most;
+  forbidden_until_ = now + doubled(params_.retry_least, most, forbidden_);
+  set_trouble(full ? "BrokerFull" : "Forbidden", std::string(text));
 }
 
 void PipelineCore::looked(std::uint32_t index, const Flight& flight, const EntityOutcome& outcome,

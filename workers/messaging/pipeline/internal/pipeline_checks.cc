@@ -375,6 +375,10 @@ void PipelineCore::question_answer(Flight& flight, const ManagementReply* reply,
     }
     return;
   }
+  if (trouble && trouble->reason == "BrokerFull" && now >= forbidden_until_ &&
+      broker_value(*reply)) {
+    clear_trouble();
+  }
   switch (flight.question) {
     case Question::kCounters: {
       const Expected<RouterCounters> seen = router_counters(*reply);
