@@ -250,8 +250,8 @@ class Reconnects(Case):
         cls.addClassCleanup(cls.relay.close)
         cls.infra("two", 2, [cls.relay])
 
-    def test_MD5_by_reconnect_what_was_changed_is_found_by_another_connection(self):
-        self.use("two")
+    def test_MD_5_by_reconnect_what_was_changed_is_found_by_another_connection(self):
+        self.use("two", "md5")
         self.made("orders")
         name = self.status("orders")["brokerAddress"]
         seen, pairs = set(), len(self.relay.pairs)

@@ -78,7 +78,7 @@ TEST(CheckTimes, MS_067_TwentyComponentsAreNotCheckedTogether) {
   }
 }
 
-TEST(CheckTimes, MD5_ByReconnectEverythingIsLookedAtByAnotherConnection) {
+TEST(CheckTimes, MD_5_ByReconnectEverythingIsLookedAtByAnotherConnection) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     ComponentPipeline::Params params;
     params.resync_by_reconnect = true;
@@ -93,16 +93,16 @@ TEST(CheckTimes, MD5_ByReconnectEverythingIsLookedAtByAnotherConnection) {
     router.run(seconds(21));
     EXPECT_TRUE(router.pipeline.wants_reconnect());
     // Somebody has changed an attribute: no counter tells.
-    const auto entity = router.component.entities.find(
-        {std::string(router_type(EntityKind::kAutoLink)), router_queue(3)[1].name});
-    ASSERT_NE(entity, router.component.entities.end());
-    entity->second["externalAddress"] = "elsewhere";
+    const ScriptedComponent::Key link{std::string(router_type(EntityKind::kAutoLink)),
+                                      router_queue(3)[1].name};
+    ASSERT_EQ(router.component.entities.count(link), 1U);
+    router.component.entities[link]["externalAddress"] = "elsewhere";
     router.component.counts.clear();
     router.lost();
     router.ready();
     EXPECT_FALSE(router.pipeline.wants_reconnect());
     router.run(seconds(5));
-    EXPECT_EQ(entity->second.text({"externalAddress"}), "space-a/q3");
+    EXPECT_EQ(router.component.entities[link].text({"externalAddress"}), "space-a/q3");
     ASSERT_EQ(router.repairs.size(), 1U);
     EXPECT_EQ(router.repairs[0].name, router_queue(3)[1].name);
     // A connection that is lost for another reason is looked at less.
@@ -114,7 +114,7 @@ TEST(CheckTimes, MD5_ByReconnectEverythingIsLookedAtByAnotherConnection) {
   }
 }
 
-TEST(CheckTimes, MD5_OfABrokerAsWell) {
+TEST(CheckTimes, MD_5_OfABrokerAsWell) {
   ComponentPipeline::Params params;
   params.resync_by_reconnect = true;
   PipelineBench broker(ComponentKind::kBroker, params);
