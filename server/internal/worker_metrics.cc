@@ -196,6 +196,9 @@ class WorkerMetrics final : public MetricSource {
       out.counter(family, help, {"role"});
       out.sample({report_.role}, value);
     };
+    counter("unit_duplicate_cluster_total",
+            "units that waited since another one showed the same cluster",
+            report_.duplicate_clusters);
     counter("journal_commits_total", "transactions of journals", report_.journal_commits);
     counter("journal_rebuilds_total", "journals that were damaged and begun anew",
             report_.journal_rebuilds);

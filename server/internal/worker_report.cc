@@ -61,6 +61,7 @@ void ClientReport::add(const workers::ApiCounts& counts) {
 void WorkerReport::add(const workers::Worker& worker, TimePoint now) {
   role = worker.role();
   refused += worker.refused().size();
+  duplicate_clusters += worker.duplicate_clusters();
   families = worker.families();
   for (const auto& [key, value] : worker.series()) {
     series[key] += value;

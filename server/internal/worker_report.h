@@ -44,6 +44,7 @@ struct ReflectorReport {
 struct WorkerReport {
   std::string role;
   std::uint64_t units = 0, refused = 0;                 ///< endpoints
+  std::uint64_t duplicate_clusters = 0;                 ///< RT-14
   std::map<std::string, ControllerReport> controllers;  ///< by name
   std::map<std::string, ClientReport> clients;          ///< by host and port
   std::map<std::string, ReflectorReport> reflectors;    ///< by resource

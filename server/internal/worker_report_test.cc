@@ -21,6 +21,7 @@ WorkerReport example() {
   report.role = "example";
   report.units = 3;
   report.refused = 1;
+  report.duplicate_clusters = 2;
   ControllerReport& of = report.controllers["greeting"];
   of.most = 48;
   of.running = 2;
@@ -112,6 +113,7 @@ TEST(WorkerReport, RT_T104_EveryFamilyHasItsLabels) {
            "journal_commits_total{role=\"example\"} 11",
            "journal_rebuilds_total{role=\"example\"} 1",
            "worker_units{role=\"example\"} 3",
+           "unit_duplicate_cluster_total{role=\"example\"} 2",
            "worker_endpoints_refused{role=\"example\"} 1",
            "worker_memory_pressure{role=\"example\"} 1",
        }) {

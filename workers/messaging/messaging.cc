@@ -62,6 +62,11 @@ class Work final : public RoleWork {
     follow_plans();
     follow_tenants();
     unit.when_partitions_go([this](const Unit::Goes& goes) { site_.disown_lost(goes); });
+    unit.when_clusters_go([this](std::string_view cluster) {
+      site_.disown_lost([prefix = std::string(cluster) + "|"](std::string_view ring_key) {
+        return ring_key.starts_with(prefix);
+      });
+    });
   }
 
   [[nodiscard]] std::string not_ready() const override { return site_.not_ready(); }
@@ -92,9 +97,11 @@ class Work final : public RoleWork {
         [this, kind](const QueueKey& key) { return site_.directory().ring_key(kind, key); },
         std::move(reconcile));
     site_.set_controller(kind, controller);
-    // Before the controller: what is gone leaves at once, whoever its key's owner is by now.
+    // Before the controller: what is gone leaves at once, whoever its key's owner is by now; but
+    // what is gone since its cluster moves is not deleted.
     cache.add_handler([this, kind](const CacheChange& change) {
-      if (change.kind == CacheChange::Kind::kDeleted) {
+      if (change.kind == CacheChange::Kind::kDeleted &&
+          site_.unit().may_delete(change.key.cluster)) {
         forget(ref(kind, change.key));
       }
     });

@@ -30,7 +30,11 @@ struct Worker::Place {
   std::unique_ptr<Unit> unit;
   std::unique_ptr<RoleWork> work;  // dies first
   bool runs_out = false;
+  SharedClusters* clusters = nullptr;
   ~Place() {
+    if (clusters != nullptr) {
+      clusters->remove(*unit);
+    }
     if (unit != nullptr) {
       unit->end();
     }
@@ -101,6 +105,7 @@ Worker::Worker(net::Loop& loop, WorkerParams params, Role role)
       params_(std::move(params)),
       role_(std::move(role)),
       endpoints_({host_of(params_.server), params_.allowed_endpoint_hosts}),
+      clusters_(loop, role_.name),
       again_(loop) {}
 
 Worker::~Worker() = default;
@@ -120,6 +125,10 @@ Expected<void> Worker::start() {
     return fail(std::move(upstream.error()));
   }
   upstream_ = net::Upstream::make(loop_, std::move(*upstream));
+  ApiClient::Params asking;
+  asking.user_agent = params_.user_agent;
+  asking.credentials = params_.credentials;
+  clusters_.ask_at(*upstream_, std::move(asking));
   slice_ = std::make_unique<SliceSink>(*this);
   return {};
 }
@@ -195,6 +204,8 @@ Expected<std::unique_ptr<Worker::Place>> Worker::make(const UnitEndpoint& endpoi
   }
   place->unit = std::make_unique<Unit>(loop_, *place->upstream, std::move(params));
   place->unit->set_pressure(pressure_);
+  place->clusters = &clusters_;
+  clusters_.add(*place->unit);
   place->work = role_.start(*place->unit);
   if (auto started = place->unit->start(); !started) {
     return fail(std::move(started.error()));

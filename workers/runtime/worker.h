@@ -15,6 +15,7 @@
 #include "net/upstream.h"
 #include "workers/runtime/endpoints/endpoint_set.h"
 #include "workers/runtime/role_metrics.h"
+#include "workers/runtime/unit/shared_clusters.h"
 #include "workers/runtime/unit/unit.h"
 
 namespace kintsugi::workers {
@@ -82,6 +83,10 @@ class Worker {
   [[nodiscard]] const std::vector<RoleFamily>& families() const noexcept { return role_.families; }
   /// What all units count.
   [[nodiscard]] RoleSeries series() const;
+  /// Units that waited since another one showed the same cluster (RT-14).
+  [[nodiscard]] std::uint64_t duplicate_clusters() const noexcept {
+    return clusters_.duplicates_total();
+  }
   /// Endpoints that no credential is sent to, with the reason (RT-15).
   [[nodiscard]] const std::vector<RefusedEndpoint>& refused() const noexcept {
     return endpoints_.refused();
@@ -102,6 +107,7 @@ class Worker {
   Role role_;
   EndpointSet endpoints_;
   std::unique_ptr<net::Upstream> upstream_;
+  SharedClusters clusters_;
   std::unique_ptr<SliceSink> slice_;
   std::map<std::string, std::unique_ptr<Place>> places_;  // by name, also those that run out
   /// Whose unit could not begin, and why; by name.

@@ -124,6 +124,22 @@ TEST(ObjectCache, RT31_RT_T014_EqualNamesInTwoClustersAreTwoObjects) {
   EXPECT_EQ(c.color("a", "two"), "blue");
 }
 
+TEST(ObjectCache, RT14_AnObjectOfAClusterIsFoundAndItsRevision) {
+  Cached c;
+  EXPECT_FALSE(c.cache.any_of("one"));
+  c.data(event("ADDED", object("a", 3, "red")) +
+         event("ADDED", object("b", 4, "blue", "", "u2", "two")) + kEnd);
+  const auto found = c.cache.any_of("two");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->name, "b");
+  EXPECT_EQ(c.cache.revision(*found), 4U);
+  EXPECT_EQ(c.cache.revision({"one", "ns", "b"}), std::nullopt);
+  c.lay(object("b", 9, "green", "", "u2", "two"));
+  EXPECT_EQ(c.cache.revision({"two", "ns", "b"}), 4U) << "what the watch has";
+  c.data(event("DELETED", object("b", 11, "blue", "", "u2", "two")));
+  EXPECT_FALSE(c.cache.any_of("two"));
+}
+
 TEST(ObjectCache, RT32_BeforeTheFirstListIsComplete_NothingIsSaidToBeAbsent) {
   Cached c;
   c.data(event("ADDED", object("a", 3, "red")));

@@ -56,7 +56,8 @@ Unit::Unit(net::Loop& loop, net::Upstream& upstream, UnitParams params)
                    .seed = params_.seed}),
       drain_timer_(loop),
       weigh_timer_(loop),
-      patience_(loop) {
+      patience_(loop),
+      cluster_timer_(loop) {
   api_.set_guard(
       [this] { return ring_ != nullptr && ring_->node().member_lease().may_write(loop_.now()); });
 }
@@ -79,7 +80,8 @@ Controller& Unit::control(Controller::Params params, RingKey ring_key,
   Controlled* const one = controlled.get();
   one->controller = std::make_unique<Controller>(
       loop_, std::move(params), std::move(reconcile), [this, one](const QueueKey& key) {
-        return ring_ != nullptr && ring_->may_start(one->partition(key));
+        return ring_ != nullptr && ring_->may_start(one->partition(key)) &&
+               (!rights_.may_act || rights_.may_act(key.cluster));
       });
   one->controller->set_pressure(pressure_);
   controllers_.push_back(std::move(controlled));
@@ -97,10 +99,106 @@ void Unit::add_source(Source source) { sources_.push_back(std::move(source)); }
 
 void Unit::on_change(Controller& controller, const CacheChange& change) {
   unweighed_ = true;
-  if (!is_ignored_cluster(change.key.cluster) && !change.echo) {
+  if (is_ignored_cluster(change.key.cluster)) {
+    return;
+  }
+  note_shown(change);
+  if (!change.echo) {
     controller.add({change.key.cluster, change.key.ns, change.key.name},
                    change.initial ? Priority::kInitial : Priority::kLive);
   }
+}
+
+void Unit::note_shown(const CacheChange& change) {
+  if (!rights_.seen || change.key.id == shards::KeyTable::kNone) {
+    return;  // an own write that the watch never had
+  }
+  if (change.kind == CacheChange::Kind::kAdded) {
+    if (shown_.add(change.key.cluster)) {
+      rights_.seen(change.key.cluster);
+    }
+  } else if (change.kind == CacheChange::Kind::kDeleted && shown_.remove(change.key.cluster)) {
+    cluster_timer_.start(Duration{}, [this] { settle_clusters(); });
+  }
+}
+
+void Unit::park(std::string_view cluster) {
+  shown_.park(cluster);
+  cluster_timer_.start(Duration{}, [this] { settle_clusters(); });
+}
+
+void Unit::act(std::string_view cluster) {
+  if (!shown_.act(cluster)) {
+    return;
+  }
+  for (const Source& source : sources_) {
+    source.each([&](const QueueKey& key) {
+      if (key.cluster == cluster) {
+        source.of->controller->add(key, Priority::kRetry);
+      }
+    });
+  }
+}
+
+void Unit::settle_clusters() {
+  const auto runs = [this](std::string_view cluster) {
+    bool found = false;
+    for (const auto& one : controllers_) {
+      one->controller->each_running(
+          [&](const QueueKey& key) { found = found || key.cluster == cluster; });
+    }
+    return found;
+  };
+  const auto go = [this](const std::string& cluster, const ClusterRights::Tell& tell) {
+    if (clusters_go_) {
+      clusters_go_(cluster);
+    }
+    tell(cluster);
+  };
+  shown_.settle(
+      runs, [&](const std::string& cluster) { go(cluster, rights_.parked); },
+      [&](const std::string& cluster) { go(cluster, rights_.gone); });
+  if (shown_.waits()) {
+    cluster_timer_.start(kDrainLook, [this] { settle_clusters(); });
+  }
+}
+
+std::optional<ObjectSample> Unit::sample(std::string_view cluster) const {
+  const std::string everywhere = everywhere_path(path_, "");
+  std::optional<ObjectSample> out;
+  reflectors_.each([&](const Reflector& reflector) {
+    const std::string& target = reflector.spec().target;
+    if (out || !target.starts_with(everywhere)) {
+      return;
+    }
+    if (const auto key = reflector.cache().any_of(cluster)) {
+      out = ObjectSample{target.substr(everywhere.size()),
+                         {std::string(key->cluster), std::string(key->ns), std::string(key->name)}};
+    }
+  });
+  return out;
+}
+
+std::optional<std::uint64_t> Unit::revision(const ObjectSample& sample) const {
+  const std::string target = everywhere_path(path_, sample.collection);
+  const shards::ObjectKey key{sample.key.cluster, sample.key.ns, sample.key.name};
+  std::optional<std::uint64_t> out;
+  reflectors_.each([&](const Reflector& reflector) {
+    if (!out && reflector.spec().target == target) {
+      out = reflector.cache().revision(key);
+    }
+  });
+  return out;
+}
+
+Expected<std::string> Unit::routed_path(const ObjectSample& sample) const {
+  const std::size_t plural = sample.collection.rfind('/');
+  std::string path = sample.collection.substr(0, plural);
+  if (!sample.key.ns.empty()) {
+    path += "/namespaces/" + sample.key.ns;
+  }
+  path += sample.collection.substr(plural) + "/" + sample.key.name;
+  return cluster_path(path_.substr(home_path_.size()), sample.key.cluster, path);
 }
 
 Unit::Controlled& Unit::controlled(const Controller& controller) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "workers/runtime/reflector/reflector_pool.h"
 #include "workers/runtime/ring/ring_driver.h"
 #include "workers/runtime/unit/internal/drains.h"
+#include "workers/runtime/unit/internal/shown_clusters.h"
 
 namespace kintsugi::workers {
 
@@ -54,6 +56,22 @@ struct UnitParams {
 struct Step {
   PartitionId partition = 0;
   std::uint32_t epoch = 0;
+};
+
+/// What a unit says of clusters, and asks, where other units may show them, too (RT-14): `seen`
+/// with the first object of one, `gone` when it shows none and nothing runs, `parked` as the answer
+/// to park(). ClusterOwners has the rules.
+struct ClusterRights {
+  using Tell = std::function<void(std::string_view cluster)>;
+  using Ask = std::function<bool(std::string_view cluster)>;
+  Tell seen, gone, parked;
+  Ask may_act, may_delete;
+};
+
+/// An object of a collection ("/apis/<group>/<version>/<plural>"), of whatever unit.
+struct ObjectSample {
+  std::string collection;
+  Key key;
 };
 
 /// One endpoint as one role sees it: its caches, controllers, place in the ring, client. Nothing of
@@ -118,6 +136,29 @@ class Unit {
   /// Whether something may be begun for a ring key now.
   [[nodiscard]] bool may_act(std::string_view ring_key) const noexcept;
 
+  /// Before the unit's work begins. Without it the unit acts for all clusters that it shows.
+  void share_clusters(ClusterRights rights) { rights_ = std::move(rights); }
+  /// No more keys of the cluster are begun; ClusterRights::parked when none runs, in a later turn.
+  void park(std::string_view cluster);
+  /// The opposite: its keys are looked at.
+  void act(std::string_view cluster);
+  /// Called for a cluster that another unit may act for from then on, or that is gone: what a role
+  /// holds for it besides reconciles ends within that call.
+  void when_clusters_go(std::function<void(std::string_view cluster)> go) {
+    clusters_go_ = std::move(go);
+  }
+  /// Whether an object that is not shown any more is deleted: not while its cluster moves.
+  [[nodiscard]] bool may_delete(std::string_view cluster) const {
+    return !rights_.may_delete || rights_.may_delete(cluster);
+  }
+  /// One of the objects of a cluster. Cost: O(objects).
+  [[nodiscard]] std::optional<ObjectSample> sample(std::string_view cluster) const;
+  /// shards::revision_number() of the same object here; nullopt: it is not shown.
+  [[nodiscard]] std::optional<std::uint64_t> revision(const ObjectSample& sample) const;
+  /// Path of the object where the proxy looks for its shard: that of the endpoint without the
+  /// shard. @error kInvalid: the cluster's name would change the path
+  [[nodiscard]] Expected<std::string> routed_path(const ObjectSample& sample) const;
+
   /// Of the key of a reconcile that runs.
   [[nodiscard]] Step step(const Controller& controller, const QueueKey& key) const;
   /// Writes if the key is still ours, with the same epoch, when it is sent (6.5); else the answer
@@ -172,6 +213,8 @@ class Unit {
   void join(const std::string& cluster);
   void add_source(Source source);
   void on_change(Controller& controller, const CacheChange& change);
+  void note_shown(const CacheChange& change);
+  void settle_clusters();
   [[nodiscard]] Controlled& controlled(const Controller& controller) const;
   void on_started(PartitionId partition);
   void load_started();
@@ -198,11 +241,14 @@ class Unit {
   std::unique_ptr<JournalKeeper> journal_;
   std::unique_ptr<RingDriver> ring_;
   net::Job begin_;
-  net::Timer drain_timer_, weigh_timer_, patience_;
+  net::Timer drain_timer_, weigh_timer_, patience_, cluster_timer_;
   std::size_t busy_ = 0;  // controllers that have not run out
   bool stopping_ = false, pressure_ = false;
   std::function<void()> done_;
   std::function<void(const Goes&)> partitions_go_;
+  ClusterRights rights_;
+  ShownClusters shown_;
+  std::function<void(std::string_view)> clusters_go_;
   Alive alive_;
 };
 

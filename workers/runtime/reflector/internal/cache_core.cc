@@ -226,6 +226,23 @@ void CacheCore::on_synced() {
   note_deadline(before);
 }
 
+std::optional<ObjectKey> CacheCore::any_of(std::string_view cluster) const {
+  for (Id id = 0; keys_ != nullptr && id < keys_->end_id(); ++id) {
+    if (holds(id)) {
+      const ObjectKey key = key_of(id);
+      if (key.cluster == cluster) {
+        return key;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> CacheCore::revision(const ObjectKey& key) const {
+  const Id id = keys_ == nullptr ? shards::KeyTable::kNone : keys_->find(text_of(key));
+  return id == shards::KeyTable::kNone ? std::nullopt : std::optional(keys_->revision(id));
+}
+
 std::size_t CacheCore::bytes() const noexcept {
   std::size_t sum = (recent_.all.capacity() + echoes_.all.capacity()) * sizeof(std::uint64_t);
   for (const ObjectIndex& one : indexes_) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,11 @@ class CacheCore : public shards::InformerSink {
   [[nodiscard]] std::size_t overlays() const noexcept { return laid_.size(); }
   /// Heap in use for all but the keys (KeyTable::bytes()) and what objects allocate [bytes].
   [[nodiscard]] virtual std::size_t bytes() const noexcept;
+
+  /// One of the objects that the watch has of a cluster. Cost: O(objects).
+  [[nodiscard]] std::optional<shards::ObjectKey> any_of(std::string_view cluster) const;
+  /// shards::revision_number() of what the watch has under that key.
+  [[nodiscard]] std::optional<std::uint64_t> revision(const shards::ObjectKey& key) const;
 
   // InformerSink.
   void on_upsert(const shards::ObjectKey& key, const krm::Json& object) final;
