@@ -61,7 +61,8 @@ class Runtime(worker.Case):
                          "workqueue_adds_total", "workqueue_retries_total", "workqueue_queue_duration_seconds_bucket",
                          "workqueue_work_duration_seconds_bucket", "workqueue_unfinished_work_seconds",
                          "workqueue_longest_running_processor_seconds", "leader_election_master_status", "rest_client_requests_total",
-                         "reflector_objects", "ring_partitions_owned", "ring_generation", "ring_handover_seconds_bucket"):  # fmt: skip
+                         "reflector_objects", "ring_partitions_owned", "ring_generation", "ring_handover_seconds_bucket",
+                         "placement_moves_total", "placement_pending", "schedule_seconds_bucket", "unit_duplicate_cluster_total"):  # fmt: skip
                 self.assertIn("\n" + name + "{", "\n" + page, name)
             for hidden in ("hidden-name", "hidden-who", "consumer-root", worker.USER):
                 self.assertNotIn(hidden, page)

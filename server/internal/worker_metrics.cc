@@ -189,6 +189,7 @@ class WorkerMetrics final : public MetricSource {
     gauge("ring_generation", "highest generation of the ring of a unit", report_.generation);
     out.histogram("ring_handover_seconds", "until a partition that was to come was ours", {"role"});
     out.sample({report_.role}, histogram(report_.handovers));
+    fill_placements(out);
     gauge("worker_units", "endpoints that are worked on", report_.units);
     gauge("worker_endpoints_refused", "endpoints that no credential is sent to", report_.refused);
     gauge("journal_bytes", "of journals, in use", report_.journal_bytes);
@@ -203,6 +204,20 @@ class WorkerMetrics final : public MetricSource {
     counter("journal_rebuilds_total", "journals that were damaged and begun anew",
             report_.journal_rebuilds);
     gauge("worker_memory_pressure", "memory is at 80 % of its limit", pressure_ ? 1 : 0);
+  }
+
+  void fill_placements(MetricFamilies& out) const {
+    out.counter("placement_moves_total", "what went to another host than before",
+                {"role", "reason"});
+    for (const auto& [reason, count] : report_.placements.moves) {
+      out.sample({report_.role, std::string(reason)}, count);
+    }
+    out.gauge("placement_pending", "what waits for a host", {"role", "reason"});
+    for (const auto& [reason, count] : report_.placements.pending) {
+      out.sample({report_.role, std::string(reason)}, count);
+    }
+    out.histogram("schedule_seconds", "how long decisions about hosts took", {"role"});
+    out.sample({report_.role}, histogram(report_.placements.decisions));
   }
 
   /// What the role has besides.

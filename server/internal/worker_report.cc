@@ -66,6 +66,14 @@ void WorkerReport::add(const workers::Worker& worker, TimePoint now) {
   for (const auto& [key, value] : worker.series()) {
     series[key] += value;
   }
+  const workers::PlacementCounts placed = worker.placements();
+  for (const auto& [reason, count] : placed.moves) {
+    placements.moves[reason] += count;
+  }
+  for (const auto& [reason, count] : placed.pending) {
+    placements.pending[reason] += count;
+  }
+  add_to(placements.decisions, placed.decisions);
   for (const workers::Unit* unit : worker.units()) {
     ++units;
     unit->each_controller([&](const workers::Controller& controller) {

@@ -53,6 +53,7 @@ struct WorkerReport {
   bool coordinates = false;                   ///< the ring of at least one unit
   std::vector<workers::RoleFamily> families;  ///< of the role's own
   workers::RoleSeries series;
+  workers::PlacementCounts placements;
   std::uint64_t journal_bytes = 0, journal_commits = 0, journal_rebuilds = 0;
   /// Of one worker of the role. On its loop.
   void add(const workers::Worker& worker, TimePoint now);

@@ -53,6 +53,9 @@ WorkerReport example() {
   reflector.relists[0] = 2;
   report.partitions = 3072;
   report.generation = 5;
+  report.placements.moves["ring"] = 6;
+  report.placements.pending["MaxBrokersReached"] = 7;
+  report.placements.decisions.add(milliseconds(1));
   report.handovers.add(milliseconds(40));
   report.coordinates = true;
   report.journal_bytes = 4096;
@@ -112,6 +115,10 @@ TEST(WorkerReport, RT_T104_EveryFamilyHasItsLabels) {
            "journal_bytes{role=\"example\"} 4096",
            "journal_commits_total{role=\"example\"} 11",
            "journal_rebuilds_total{role=\"example\"} 1",
+           "placement_moves_total{role=\"example\",reason=\"ring\"} 6",
+           "placement_pending{role=\"example\",reason=\"MaxBrokersReached\"} 7",
+           "schedule_seconds_count{role=\"example\"} 1",
+           "schedule_seconds_sum{role=\"example\"} 0.001",
            "worker_units{role=\"example\"} 3",
            "unit_duplicate_cluster_total{role=\"example\"} 2",
            "worker_endpoints_refused{role=\"example\"} 1",

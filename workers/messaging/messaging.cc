@@ -71,6 +71,9 @@ class Work final : public RoleWork {
 
   [[nodiscard]] std::string not_ready() const override { return site_.not_ready(); }
   void count(RoleSeries& out) const override { count_messaging(site_, out); }
+  void count_placements(PlacementCounts& out) const override {
+    count_messaging_placements(site_, out);
+  }
 
  private:
   static ObjectRefKey ref(MessagingKind kind, const shards::ObjectKey& key) {

@@ -280,6 +280,23 @@ RoleSeries Worker::series() const {
   return out;
 }
 
+PlacementCounts Worker::placements() const {
+  constexpr std::string_view kRing = "ring";
+  PlacementCounts out;
+  out.moves[kRing] = out.pending[kRing] = 0;
+  for (const auto& [name, place] : places_) {
+    if (place->work != nullptr) {
+      place->work->count_placements(out);
+    }
+    if (const RingDriver* const ring = place->unit->ring(); ring != nullptr) {
+      const RingCoordinatorFsm& decides = ring->node().coordinator();
+      out.moves[kRing] += decides.counters().moves;
+      out.pending[kRing] += decides.in_office() ? decides.table().moving() : 0;
+    }
+  }
+  return out;
+}
+
 std::string Worker::not_ready() const {
   if (slice_ != nullptr) {
     if (std::string why = slice_->not_ready(); !why.empty()) {

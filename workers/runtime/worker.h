@@ -28,6 +28,8 @@ class RoleWork {
   [[nodiscard]] virtual std::string not_ready() const { return {}; }
   /// Adds what it counts to the series of Role::families.
   virtual void count(RoleSeries&) const {}
+  /// Adds what it has placed, besides the partitions of its ring.
+  virtual void count_placements(PlacementCounts&) const {}
 };
 
 /// A set of controllers by its name ("messaging"): how they begin at an endpoint.
@@ -83,6 +85,9 @@ class Worker {
   [[nodiscard]] const std::vector<RoleFamily>& families() const noexcept { return role_.families; }
   /// What all units count.
   [[nodiscard]] RoleSeries series() const;
+  /// Of all units: partitions of rings that this process decides about, reason "ring", and what
+  /// the role places.
+  [[nodiscard]] PlacementCounts placements() const;
   /// Units that waited since another one showed the same cluster (RT-14).
   [[nodiscard]] std::uint64_t duplicate_clusters() const noexcept {
     return clusters_.duplicates_total();

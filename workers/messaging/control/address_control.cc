@@ -126,9 +126,7 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
   std::optional<AddressPlacing> placing;
   if (at_brokers) {
     infra.scheduler.set(facts.number, address_demand(facts, hosts_of(facts)));
-    std::vector<ObjectId> others = infra.scheduler.decide();
-    std::erase(others, facts.number);
-    site_.look_at(*infra.work, others);
+    site_.decide(infra, facts.number);
     placing = infra.scheduler.placing(facts.number);
     hosts = placing->hosts;
   }

@@ -41,7 +41,12 @@ std::string_view kind_text(ComponentKind kind) {
 void count_component(const InfraComponent& one, RoleSeries& out) {
   const std::string kind(kind_text(one.kind));
   const ComponentPipeline& pipeline = *one.pipeline;
-  out[{kEntities, {kind}}] += static_cast<double>(pipeline.entities());
+  for (std::size_t i = 0; i < kEntityKinds; ++i) {
+    const auto type = static_cast<EntityKind>(i);
+    if (const std::size_t count = pipeline.entities(type); count > 0) {
+      out[{kEntities, {kind, std::string(entity_type_text(type))}}] += static_cast<double>(count);
+    }
+  }
   out[{kPending, {kind}}] += static_cast<double>(pipeline.pending());
   const ComponentPipeline::Counts& counts = pipeline.counts();
   for (const auto& [key, count] : counts.requests) {
@@ -54,7 +59,8 @@ void count_component(const InfraComponent& one, RoleSeries& out) {
   count_durations(one.driver->durations(), out);
   out[{kUnknown, {kind}}] += static_cast<double>(one.driver->link().unknown_answers());
   if (one.kind == ComponentKind::kBroker) {
-    out[{kWrites, {}}] += static_cast<double>(counts.settings_writes);
+    out[{kWrites, {"class"}}] += static_cast<double>(counts.class_writes);
+    out[{kWrites, {"exact"}}] += static_cast<double>(counts.exact_writes);
   }
 }
 
@@ -67,7 +73,7 @@ std::vector<RoleFamily> messaging_families() {
       {"messaging_entities",
        "entities that components hold or are to hold",
        false,
-       {"component_kind"}},
+       {"component_kind", "type"}},
       {"messaging_pending_entities", "of these, not as wanted", false, {"component_kind"}},
       {"messaging_mgmt_requests_total",
        "management requests; code 0: there was no answer",
@@ -77,7 +83,10 @@ std::vector<RoleFamily> messaging_families() {
        "entities that were found other than applied",
        true,
        {"component", "type"}},
-      {"messaging_settings_writes_total", "writes of address settings", true, {}},
+      {"messaging_settings_writes_total",
+       "writes of address settings: of a class, or of one queue alone",
+       true,
+       {"scope"}},
       {"messaging_mgmt_unknown_answers_total",
        "answers that belong to no request: too late, twice, or somebody else's",
        true,
@@ -88,6 +97,20 @@ std::vector<RoleFamily> messaging_families() {
        {},
        true},
   };
+}
+
+void count_messaging_placements(const Site& site, PlacementCounts& out) {
+  out.moves[placing_reason_text(PlacingReason::kBrokerGone)] += site.decisions().moves;
+  site.each_infra([&out](const OwnedInfra& infra) {
+    infra.scheduler.each_waiting(
+        [&out](PlacingReason reason) { ++out.pending[placing_reason_text(reason)]; });
+  });
+  const DurationHistogram& more = site.decisions().durations;
+  for (std::size_t i = 0; i < more.counts.size(); ++i) {
+    out.decisions.counts[i] += more.counts[i];
+  }
+  out.decisions.count += more.count;
+  out.decisions.sum += more.sum;
 }
 
 void count_messaging(const Site& site, RoleSeries& out) {

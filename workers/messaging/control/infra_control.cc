@@ -293,7 +293,7 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
       infra->scheduler.broker_gone(host);
     }
   }
-  site_.look_at(*infra->work, infra->scheduler.decide());
+  site_.decide(*infra);
   const InfraCapacity capacity = infra_capacity(used, memory);
   infra->admission.set_capacity(capacity);
   site_.look_at(*infra->work, infra->admission.take_changed());

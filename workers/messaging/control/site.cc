@@ -151,6 +151,20 @@ void Site::look_at(const InfraWork& infra, std::span<const ObjectId> objects) co
   }
 }
 
+void Site::decide(OwnedInfra& infra, std::optional<ObjectId> but) {
+  const std::uint64_t moves = infra.scheduler.moves();
+  const TimePoint begin = Clock::now();
+  std::vector<ObjectId> changed = infra.scheduler.decide();
+  if (!changed.empty()) {
+    decisions_.durations.add(Clock::now() - begin);
+  }
+  decisions_.moves += infra.scheduler.moves() - moves;
+  if (but) {
+    std::erase(changed, *but);
+  }
+  look_at(*infra.work, changed);
+}
+
 bool Site::is_busy(const OwnedInfra& infra) const noexcept {
   std::uint64_t turns = infra.work->pending();
   for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {

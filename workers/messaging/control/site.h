@@ -129,6 +129,15 @@ class Site {
   /// Soon, once for all that happens until then.
   void look_at_later(MessagingKind kind, const QueueKey& key, Duration delay) const;
   void look_at(const InfraWork& infra, std::span<const ObjectId> objects) const;
+  /// Decides what the infra's scheduler has to; those whose placing is another one now get a turn,
+  /// `but` excepted.
+  void decide(OwnedInfra& infra, std::optional<ObjectId> but = std::nullopt);
+  /// Of decide(), since the begin, with infras that went.
+  struct Decisions {
+    DurationHistogram durations;  ///< of those that changed something
+    std::uint64_t moves = 0;
+  };
+  [[nodiscard]] const Decisions& decisions() const noexcept { return decisions_; }
   /// So many addresses wait for a turn, or are being made, that one which only comes on is not
   /// worth a write.
   [[nodiscard]] bool is_busy(const OwnedInfra& infra) const noexcept;
@@ -183,6 +192,7 @@ class Site {
   std::map<std::string, OwnedInfra> infras_;  // by infra_text()
   std::unique_ptr<Ends> ends_;
   std::unique_ptr<Teller> teller_;
+  Decisions decisions_;
 };
 
 }  // namespace kintsugi::workers

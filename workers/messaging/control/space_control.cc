@@ -252,9 +252,7 @@ SpaceControl::Binding SpaceControl::bind(const ObjectRefKey& key) {
       demand.recorded.emplace_back(host);
     }
     facts.infra->scheduler.set(facts.number, demand);
-    std::vector<ObjectId> others = facts.infra->scheduler.decide();
-    std::erase(others, facts.number);
-    site_.look_at(*facts.infra->work, others);
+    site_.decide(*facts.infra, facts.number);
     out.bound = facts.infra->scheduler.placing(facts.number).scheduled();
   }
   krm::Json status = status_of(facts, site_.now());

@@ -58,6 +58,7 @@ enum class EntityKind : std::uint8_t {
   kAddressSettings,
   kDivert
 };
+inline constexpr std::size_t kEntityKinds = 11;
 /// "addr", "al", "lr", "con", "lis", "ssl", "vh"; "" for those of brokers, which have no such
 /// names.
 [[nodiscard]] std::string_view entity_kind_text(EntityKind kind) noexcept;

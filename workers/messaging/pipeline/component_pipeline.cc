@@ -100,6 +100,9 @@ LinkStatus ComponentPipeline::connector(std::string_view name) const {
   return core_->connector(name);
 }
 std::size_t ComponentPipeline::entities() const noexcept { return core_->table.size(); }
+std::size_t ComponentPipeline::entities(EntityKind kind) const noexcept {
+  return core_->table.size(kind);
+}
 std::size_t ComponentPipeline::classes() const noexcept { return core_->table.classes(); }
 std::size_t ComponentPipeline::pending() const noexcept { return core_->pending; }
 std::optional<TimePoint> ComponentPipeline::last_sync() const noexcept { return core_->last_sync; }

@@ -167,6 +167,7 @@ class ComponentPipeline {
   /// State of a connector of ours, by entity name.
   [[nodiscard]] LinkStatus connector(std::string_view name) const;
   [[nodiscard]] std::size_t entities() const noexcept;
+  [[nodiscard]] std::size_t entities(EntityKind kind) const noexcept;
   [[nodiscard]] std::size_t classes() const noexcept;  ///< settings classes among them
   [[nodiscard]] std::size_t pending() const noexcept;  ///< entities that are not as wanted
   [[nodiscard]] std::optional<TimePoint> last_sync() const noexcept;
@@ -174,7 +175,8 @@ class ComponentPipeline {
     /// (operation, code) of what was sent: "CREATE", "createQueue", …; code 0: no answer.
     std::vector<std::pair<std::pair<std::string, std::int64_t>, std::uint64_t>> requests;
     std::map<EntityKind, std::uint64_t> repairs;
-    std::uint64_t settings_writes = 0, sent = 0;
+    std::uint64_t class_writes = 0, exact_writes = 0;  ///< of settings, by what they match
+    std::uint64_t sent = 0;
   };
   [[nodiscard]] const Counts& counts() const noexcept;
   [[nodiscard]] const std::deque<FailedExchange>& failures() const noexcept;

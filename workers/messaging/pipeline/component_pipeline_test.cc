@@ -166,7 +166,11 @@ TEST(ComponentPipeline, MS_082_ClassIsWrittenOnceAndGoesWithItsLastObject) {
   }
   broker.settle();
   EXPECT_EQ(broker.component.counts["addAddressSettings"], 2);
-  EXPECT_EQ(broker.pipeline.counts().settings_writes, 2U);
+  EXPECT_EQ(broker.pipeline.counts().class_writes, 2U);
+  EXPECT_EQ(broker.pipeline.counts().exact_writes, 0U);
+  EXPECT_EQ(broker.pipeline.entities(EntityKind::kAddressSettings), 1U);
+  EXPECT_EQ(broker.pipeline.entities(EntityKind::kQueue), 500U);
+  EXPECT_EQ(broker.pipeline.entities(), 1'001U);
   for (int i = 0; i < 499; ++i) {
     broker.want(static_cast<ObjectId>(i), {});
   }

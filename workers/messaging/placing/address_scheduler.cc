@@ -46,5 +46,9 @@ AddressScheduler::BrokerUse AddressScheduler::use(std::string_view host) const {
 }
 std::size_t AddressScheduler::size() const noexcept { return core_->size(); }
 std::size_t AddressScheduler::waiting() const noexcept { return core_->waiting(); }
+void AddressScheduler::each_waiting(const std::function<void(PlacingReason)>& visit) const {
+  core_->each_waiting(visit);
+}
+std::uint64_t AddressScheduler::moves() const noexcept { return core_->moves(); }
 
 }  // namespace kintsugi::workers

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -113,6 +114,10 @@ class AddressScheduler {
   [[nodiscard]] BrokerUse use(std::string_view host) const;
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] std::size_t waiting() const noexcept;
+  /// Calls `visit(PlacingReason)` for each that waits. Cost: O(waiting).
+  void each_waiting(const std::function<void(PlacingReason)>& visit) const;
+  /// Addresses that went from a broker that is gone to another one.
+  [[nodiscard]] std::uint64_t moves() const noexcept;
 
  private:
   class Core;

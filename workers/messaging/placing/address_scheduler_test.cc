@@ -277,12 +277,20 @@ TEST(AddressScheduler, MS_056_ALostBrokerMovesNothingUnlessAskedTo) {
   EXPECT_EQ(world.pool.placing(1).reason, PlacingReason::kScheduled);
   world.pool.broker_gone("b0");
   (void)world.pool.decide();
+  EXPECT_EQ(world.pool.moves(), 0U);
   AddressDemand move = demand(1);
   move.reschedule = true;
   move.recorded = {"b0"};
   placing = world.place(1, move);
   EXPECT_EQ(placing.hosts, Hosts{"b1"});
   EXPECT_EQ(placing.reason, PlacingReason::kScheduled);
+  EXPECT_EQ(world.pool.moves(), 1U);
+  world.pool.broker_gone("b1");
+  (void)world.place(2, demand(2));
+  std::vector<PlacingReason> waits;
+  world.pool.each_waiting([&](PlacingReason reason) { waits.push_back(reason); });
+  EXPECT_EQ(waits.size(), 2U) << "one that may move and has nowhere to, one without a place";
+  EXPECT_EQ(world.pool.moves(), 1U);
 }
 
 TEST(AddressScheduler, BrokersWithoutAddressesGoFromTheLastOne) {

@@ -143,7 +143,7 @@ void leave_infra(Site& site, OwnedInfra& infra, ObjectId number) {
     site.look_at(*infra.work, of.limit.take_changed());
   }
   infra.scheduler.remove(number);
-  site.look_at(*infra.work, infra.scheduler.decide());
+  site.decide(infra);
 }
 
 void note_phase(const AddressFacts& facts, std::string_view phase) {

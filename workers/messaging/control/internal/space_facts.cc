@@ -157,7 +157,7 @@ void leave_infra(Site& site, OwnedInfra& infra, const ObjectRefKey& space) {
   infra.admission.remove(*number);
   infra.scheduler.remove(*number);
   site.look_at(*infra.work, infra.admission.take_changed());
-  site.look_at(*infra.work, infra.scheduler.decide());
+  site.decide(infra);
   infra.work->forget(space);
 }
 

@@ -84,6 +84,7 @@ std::uint32_t EntityTable::ensure(EntityKind kind, std::string_view name) {
   entity.kind = kind;
   entity.rank = entity_rank(kind, name);
   classes_ += is_class_settings(kind, name) ? 1 : 0;
+  ++by_kind_[static_cast<std::size_t>(kind)];
   const std::size_t mask = index_.size() - 1;
   std::size_t at = hash(kind, name) & mask;
   while (index_[at] != kNoIndex) {
@@ -96,6 +97,7 @@ std::uint32_t EntityTable::ensure(EntityKind kind, std::string_view name) {
 void EntityTable::drop(std::uint32_t index) {
   Entity& entity = entities_[index];
   classes_ -= is_class_settings(entity.kind, entity.name()) ? 1 : 0;
+  --by_kind_[static_cast<std::size_t>(entity.kind)];
   set_note(entity, {});
   const std::size_t mask = index_.size() - 1;
   std::size_t hole = hash(entity.kind, entity.name()) & mask;

@@ -101,6 +101,9 @@ class EntityTable {
   }
   [[nodiscard]] std::size_t size() const noexcept { return entities_.size(); }
   [[nodiscard]] std::uint32_t end() const noexcept { return entities_.end(); }
+  [[nodiscard]] std::size_t size(EntityKind kind) const noexcept {
+    return by_kind_[static_cast<std::size_t>(kind)];
+  }
   /// Settings classes among them.
   [[nodiscard]] std::size_t classes() const noexcept { return classes_; }
 
@@ -143,6 +146,7 @@ class EntityTable {
 
   SipKey key_;
   std::size_t classes_ = 0;
+  std::array<std::size_t, kEntityKinds> by_kind_{};
   Slab<Entity> entities_;
   Slab<Hold> holds_;
   std::vector<ObjectRecord> objects_;

@@ -326,7 +326,8 @@ std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index,
   }
   if (entity.kind == EntityKind::kAddressSettings && operation != Operation::kRead) {
     flight.settings = true;
-    ++exchanges.counts().settings_writes;
+    ComponentPipeline::Counts& counts = exchanges.counts();
+    ++(is_class_settings(entity.kind, entity.name()) ? counts.class_writes : counts.exact_writes);
   }
   flight.operation = exchanges.operation(out.request);
   lookers_ += step == ExchangeStep::kLook ? 1 : 0;

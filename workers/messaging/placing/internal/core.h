@@ -39,6 +39,12 @@ class AddressScheduler::Core {
   [[nodiscard]] BrokerUse use(std::string_view host) const;
   [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
   [[nodiscard]] std::size_t waiting() const noexcept { return pending_.size(); }
+  void each_waiting(const std::function<void(PlacingReason)>& visit) const {
+    for (const Age& age : pending_) {
+      visit(find(age.object)->reason);
+    }
+  }
+  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
 
  private:
   static constexpr ObjectId kNone = 0xffffffffU;
@@ -131,6 +137,7 @@ class AddressScheduler::Core {
   std::int64_t everywhere_bytes_ = 0;  // requests of these, at each broker; saturated
   std::set<Age> due_, pending_, changed_;
   std::size_t homeless_ = 0;
+  std::uint64_t moves_ = 0;
   bool room_ = false;  // since the last decide(): who waits may find a place
 };
 

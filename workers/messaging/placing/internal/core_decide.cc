@@ -167,6 +167,7 @@ void AddressScheduler::Core::place_pinned(Item& item) {
     settle(item, item.hosts.empty() ? PlacingReason::kBrokerFull : PlacingReason::kBrokerGone);
     return;
   }
+  moves_ += item.hosts.empty() ? 0 : 1;
   put(item, std::vector<BrokerSlot>{slot});
   settle(item, PlacingReason::kScheduled);
   moved(item);
@@ -218,6 +219,7 @@ void AddressScheduler::Core::place_extended(Item& item) {
     put(item, next);
     moved(item);
     room_ = room_ || lost > 0;
+    moves_ += lost > 0 && !homeless ? 1 : 0;
   }
   if (full) {
     settle(item, PlacingReason::kBrokerFull);

@@ -117,6 +117,11 @@ std::uint32_t RingTable::highest_epoch() const noexcept {
   return out;
 }
 
+std::size_t RingTable::moving() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      slots.begin(), slots.end(), [](const RingSlot& slot) { return slot.next != kNoMember; }));
+}
+
 bool RingTable::has_ownerless() const noexcept {
   return std::any_of(slots.begin(), slots.end(),
                      [](const RingSlot& slot) { return slot.owner == kNoMember; });

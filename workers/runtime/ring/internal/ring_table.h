@@ -62,6 +62,8 @@ struct RingTable {
   [[nodiscard]] std::uint32_t highest_epoch() const noexcept;
   /// A partition without owner: the table was rebuilt and is not settled.
   [[nodiscard]] bool has_ownerless() const noexcept;
+  /// Partitions that wait for another owner.
+  [[nodiscard]] std::size_t moving() const noexcept;
 
   [[nodiscard]] std::string encode() const;
   /// @error kCorrupt  anything but such a text: no JSON, unknown version, generation 0 or too

@@ -42,6 +42,11 @@ TEST(RingTable, RT62_TextIsTheDocumentedOneAndComesBack) {
   EXPECT_EQ(object.text({"metadata", "resourceVersion"}), "7");
 }
 
+TEST(RingTable, RT65_WhatWaitsForAnotherOwnerIsCounted) {
+  EXPECT_EQ(RingTable().moving(), 0U);
+  EXPECT_EQ(sample().moving(), 1U);
+}
+
 TEST(RingTable, Section18_BadTextIsRefused) {
   const Expected<krm::Json> good = krm::Json::parse(sample().encode());
   ASSERT_TRUE(good);
