@@ -93,6 +93,17 @@ void WorkerChild::ask_metrics(std::function<void(std::string)> done) {
   });
 }
 
+void WorkerChild::ask_errors(std::function<void(HealthPage)> done) {
+  if (pid_ == 0) {
+    done(no_errors_page(params_.role));
+    return;
+  }
+  fetch(params_.metrics_socket, errors_path(params_.role),
+        [role = params_.role, done = std::move(done)](int status, std::string body) {
+          done(status == 0 ? no_errors_page(role) : HealthPage{status, std::move(body)});
+        });
+}
+
 /// Whoever asked has given up before a fetch is swept.
 void WorkerChild::fetch(const std::string& path, std::string_view target,
                         std::function<void(int, std::string)> done) {

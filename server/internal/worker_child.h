@@ -43,6 +43,7 @@ class WorkerChild final : public WorkerPart {
   [[nodiscard]] const std::string& role() const noexcept override { return params_.role; }
   void ask_health(std::function<void(RoleHealth)> done) override;
   void ask_metrics(std::function<void(std::string)> done) override;
+  void ask_errors(std::function<void(HealthPage)> done) override;
 
  private:
   void again(int status);

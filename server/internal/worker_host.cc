@@ -173,4 +173,17 @@ void WorkerHost::ask_metrics(std::function<void(std::string)> done) {
       });
 }
 
+void WorkerHost::ask_errors(std::function<void(HealthPage)> done) {
+  ask<HealthPage>(
+      [this] {
+        krm::Json list = krm::Json::array();
+        bool has = false;
+        for (const auto& worker : workers_) {
+          has = worker->add_errors(list) || has;
+        }
+        return has ? errors_page(list) : HealthPage{404, "404 page not found\n"};
+      },
+      std::move(done));
+}
+
 }  // namespace kintsugi::server

@@ -1,5 +1,6 @@
 #include "server/internal/worker_listeners.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -71,6 +72,14 @@ class WorkerListeners::Pages final : public http::Handler {
       gather_health(head.target, answer);
     } else if (head.target.substr(0, head.target.find('?')) == "/metrics") {
       gather_metrics(answer);
+    } else if (WorkerPart* const part = part_of_errors(head.target); part != nullptr) {
+      gather_errors(*part, [weak = waiting->weak(), head, &stream](const HealthPage& page) {
+        if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+          self->go_on(page.status == 200
+                          ? serving::answer_json(head, stream, page.status, page.body)
+                          : serving::answer_text(head, stream, page.status, page.body));
+        }
+      });
     } else {
       return serving::answer_text(head, stream, 404, "404 page not found\n");
     }
@@ -92,6 +101,24 @@ class WorkerListeners::Pages final : public http::Handler {
                                                         .not_ready = "does not answer"});
           }
           answer(health_page(target, roles));
+        });
+  }
+
+  /// Null: it is no such page, or there is no such role.
+  [[nodiscard]] WorkerPart* part_of_errors(std::string_view target) const {
+    const std::string_view path = target.substr(0, target.find('?'));
+    const auto found = std::find_if(owner_.parts_.begin(), owner_.parts_.end(),
+                                    [&](auto* part) { return path == errors_path(part->role()); });
+    return found == owner_.parts_.end() ? nullptr : *found;
+  }
+
+  template <class Done>
+  void gather_errors(WorkerPart& part, Done answer) {
+    gather<HealthPage>(
+        owner_.loop_, owner_.params_.patience, {&part},
+        [](WorkerPart& one, auto done) { one.ask_errors(std::move(done)); },
+        [role = part.role(), answer](Gathered<HealthPage>& all) {
+          answer(all.answers.front().value_or(no_errors_page(role)));
         });
   }
 

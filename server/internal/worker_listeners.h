@@ -15,8 +15,8 @@
 
 namespace kintsugi::server {
 
-/// Serves /metrics at one address and the health pages at another. A part that does not answer in
-/// time is not ready, and its metrics are left out. Threads: the loop's.
+/// Serves /metrics and /debug/<role>/errors at one address and the health pages at another. A part
+/// that does not answer in time is not ready, and its metrics are left out. Threads: the loop's.
 class WorkerListeners {
  public:
   struct Params {

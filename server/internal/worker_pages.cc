@@ -1,5 +1,6 @@
 #include "server/internal/worker_pages.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "base/strings.h"
@@ -167,6 +168,24 @@ HealthPage health_page(std::string_view target, const std::vector<RoleHealth>& r
     page.body = "ok";
   }
   return page;
+}
+
+std::string errors_path(std::string_view role) { return "/debug/" + std::string(role) + "/errors"; }
+
+HealthPage errors_page(const krm::Json& list) {
+  std::vector<krm::Json> sorted(list.items().begin(), list.items().end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const krm::Json& a, const krm::Json& b) {
+    return a.text({"at"}) < b.text({"at"});
+  });
+  krm::Json errors = krm::Json::array();
+  for (krm::Json& one : sorted) {
+    errors.push_back(std::move(one));
+  }
+  return {200, krm::Json::object({{"errors", std::move(errors)}}).dump() + "\n"};
+}
+
+HealthPage no_errors_page(std::string_view role) {
+  return {503, "role " + std::string(role) + " does not answer\n"};
 }
 
 std::string reason_of(int status, std::string_view body) {

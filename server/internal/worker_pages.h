@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "krm/json.h"
+
 /// What the listeners of a worker show. Source: runtime.md, section 12. No I/O.
 namespace kintsugi::server {
 
@@ -23,6 +25,13 @@ struct HealthPage {
 /// same with "/<role>" of one role. 404 for any other path and for a role that is not there. One
 /// role that is not ready makes /readyz 503, whose body names it, and no other role's page.
 [[nodiscard]] HealthPage health_page(std::string_view target, const std::vector<RoleHealth>& roles);
+
+/// "/debug/<role>/errors".
+[[nodiscard]] std::string errors_path(std::string_view role);
+/// {"errors": […]} in the order of `at`.
+[[nodiscard]] HealthPage errors_page(const krm::Json& list);
+/// 503: the role does not answer now.
+[[nodiscard]] HealthPage no_errors_page(std::string_view role);
 
 /// What a child's `/readyz?verbose` says: the reason of the first check that failed; "" of one that
 /// is ready. @param status  HTTP; 0: it did not answer

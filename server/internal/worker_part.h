@@ -16,6 +16,8 @@ class WorkerPart {
   virtual void ask_health(std::function<void(RoleHealth)> done) = 0;
   /// The same with its page of metrics; "": it has none now.
   virtual void ask_metrics(std::function<void(std::string)> done) = 0;
+  /// The same with /debug/<role>/errors: JSON {"errors": […]}; 404 of a role that has none.
+  virtual void ask_errors(std::function<void(HealthPage)> done) = 0;
 };
 
 }  // namespace kintsugi::server

@@ -39,6 +39,13 @@ class Part final : public WorkerPart {
   void ask_metrics(std::function<void(std::string)> done) override {
     hangs_ ? late_.push_back([done, this] { done(metrics_); }) : done(metrics_);
   }
+  void ask_errors(std::function<void(HealthPage)> done) override {
+    krm::Json list = krm::Json::array();
+    list.push_back(krm::Json::object({{"at", "2"}, {"text", "late"}}));
+    list.push_back(krm::Json::object({{"at", "1"}, {"text", "early"}}));
+    const HealthPage page = health_.role == "bad" ? HealthPage{404, "no\n"} : errors_page(list);
+    hangs_ ? late_.push_back([done, page] { done(page); }) : done(page);
+  }
   /// Answers at last.
   void wake() {
     for (const auto& one : late_) {
@@ -106,6 +113,22 @@ TEST_F(WorkerPartsTest, RT_T105_HealthOfAllPartsIsOnePage) {
   EXPECT_EQ(get("m", "/metrics"),
             std::make_pair(200, std::string("own{role=\"supervisor\"} 1\n# TYPE x gauge\n"
                                             "x{role=\"good\"} 1\nx{role=\"bad\"} 2\n")));
+}
+
+TEST_F(WorkerPartsTest, MR28_ErrorsOfARoleAreAPageBesideItsMetrics) {
+  Part good("good", "", ""), bad("bad", "", ""), stuck("stuck", "", "", true);
+  serve({&good, &bad, &stuck});
+  const std::string page = R"({"errors":[{"at":"1","text":"early"},{"at":"2","text":"late"}]})"
+                           "\n";
+  EXPECT_EQ(get("m", "/debug/good/errors"), std::make_pair(200, page));
+  EXPECT_EQ(get("m", "/debug/good/errors?x"), std::make_pair(200, page));
+  EXPECT_EQ(get("m", "/debug/bad/errors"), std::make_pair(404, std::string("no\n")));
+  EXPECT_EQ(get("m", "/debug/stuck/errors"),
+            std::make_pair(503, std::string("role stuck does not answer\n")));
+  EXPECT_EQ(get("m", "/debug/other/errors").first, 404);
+  EXPECT_EQ(get("m", "/debug/good").first, 404);
+  EXPECT_EQ(get("h", "/debug/good/errors").first, 404);
+  stuck.wake();
 }
 
 TEST_F(WorkerPartsTest, OnePartAloneHasNoLabels) {
@@ -220,6 +243,11 @@ TEST_F(WorkerChildTest, HealthAndMetricsOfAChildComeOverItsSockets) {
   child_->ask_metrics([&](std::string text) { page = std::move(text); });
   ASSERT_TRUE(run_until(loop_, [&] { return page.has_value(); }));
   EXPECT_EQ(page, "own 1\nx 1\n");
+  std::optional<HealthPage> errors;
+  child_->ask_errors([&](HealthPage got) { errors = std::move(got); });
+  ASSERT_TRUE(run_until(loop_, [&] { return errors.has_value(); }));
+  EXPECT_EQ(errors->status, 200);
+  EXPECT_NE(errors->body.find("early"), std::string::npos);
 }
 
 class EmptyWork final : public workers::RoleWork {};

@@ -7,6 +7,7 @@
 #include "workers/messaging/control/connector_control.h"
 #include "workers/messaging/control/counts.h"
 #include "workers/messaging/control/endpoint_control.h"
+#include "workers/messaging/control/failures.h"
 #include "workers/messaging/control/infra_control.h"
 #include "workers/messaging/control/namespace_control.h"
 #include "workers/messaging/control/plan_control.h"
@@ -71,6 +72,7 @@ class Work final : public RoleWork {
 
   [[nodiscard]] std::string not_ready() const override { return site_.not_ready(); }
   void count(RoleSeries& out) const override { count_messaging(site_, out); }
+  void add_errors(krm::Json& list) const override { add_failures(site_, list); }
   void count_placements(PlacementCounts& out) const override {
     count_messaging_placements(site_, out);
   }
@@ -227,7 +229,7 @@ Role messaging_role(const MessagingConfig& config) {
           [config](Unit& unit) -> std::unique_ptr<RoleWork> {
             return std::make_unique<Work>(unit, config);
           },
-          messaging_families()};
+          messaging_families(), true};
 }
 
 }  // namespace kintsugi::workers

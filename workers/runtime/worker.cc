@@ -297,6 +297,15 @@ PlacementCounts Worker::placements() const {
   return out;
 }
 
+bool Worker::add_errors(krm::Json& list) const {
+  for (const auto& [name, place] : places_) {
+    if (place->work != nullptr) {
+      place->work->add_errors(list);
+    }
+  }
+  return role_.tells_errors;
+}
+
 std::string Worker::not_ready() const {
   if (slice_ != nullptr) {
     if (std::string why = slice_->not_ready(); !why.empty()) {

@@ -11,6 +11,7 @@
 #include "base/alive.h"
 #include "base/error.h"
 #include "http/headers.h"
+#include "krm/json.h"
 #include "net/loop.h"
 #include "net/upstream.h"
 #include "workers/runtime/endpoints/endpoint_set.h"
@@ -28,6 +29,9 @@ class RoleWork {
   [[nodiscard]] virtual std::string not_ready() const { return {}; }
   /// Adds what it counts to the series of Role::families.
   virtual void count(RoleSeries&) const {}
+  /// Adds exchanges with peers that failed, each an object with `at` (RFC 3339), to a list. For
+  /// roles that say Role::tells_errors.
+  virtual void add_errors(krm::Json&) const {}
   /// Adds what it has placed, besides the partitions of its ring.
   virtual void count_placements(PlacementCounts&) const {}
 };
@@ -37,6 +41,7 @@ struct Role {
   std::string name;
   std::function<std::unique_ptr<RoleWork>(Unit&)> start;
   std::vector<RoleFamily> families{};  ///< of metrics
+  bool tells_errors = false;           ///< there is a page /debug/<role>/errors
 };
 
 struct WorkerParams {
@@ -88,6 +93,8 @@ class Worker {
   /// Of all units: partitions of rings that this process decides about, reason "ring", and what
   /// the role places.
   [[nodiscard]] PlacementCounts placements() const;
+  /// Adds those of all units to a list. @returns false: the role has no such page
+  [[nodiscard]] bool add_errors(krm::Json& list) const;
   /// Units that waited since another one showed the same cluster (RT-14).
   [[nodiscard]] std::uint64_t duplicate_clusters() const noexcept {
     return clusters_.duplicates_total();

@@ -105,6 +105,7 @@ class Site {
   Site& operator=(const Site&) = delete;
 
   [[nodiscard]] Unit& unit() noexcept { return unit_; }
+  [[nodiscard]] const std::string& unit_name() const noexcept { return unit_.params().name; }
   [[nodiscard]] const MessagingConfig& config() const noexcept { return config_; }
   [[nodiscard]] const Directory& directory() const noexcept { return directory_; }
   /// Connectors and endpoints.

@@ -82,6 +82,17 @@ void Ends::forget_infra(std::string_view infra) {
   std::erase_if(parts_, [infra](const auto& one) { return one.second.infra == infra; });
 }
 
+std::optional<Redactor> Ends::redactor() const {
+  Redactor out;
+  for (const auto& [id, state] : parts_) {
+    if (!out.know(id + "/username", state.username) ||
+        !out.know(id + "/password", state.password)) {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
 void Ends::keep_only(const ObjectRefKey& object, const std::vector<std::string>& parts) {
   const std::string prefix = id_of(object, "");
   for (auto at = parts_.lower_bound(prefix); at != parts_.end() && at->first.starts_with(prefix);) {

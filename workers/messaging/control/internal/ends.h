@@ -62,6 +62,8 @@ class Ends {
   void forget(const ObjectRefKey& object);
   /// An infra is not ours any more: what is known of its connectors and endpoints ends.
   void forget_infra(std::string_view infra);
+  /// All secrets that are known now. nullopt: too many for that.
+  [[nodiscard]] std::optional<Redactor> redactor() const;
   /// Parts whose names are not among these are gone.
   void keep_only(const ObjectRefKey& object, const std::vector<std::string>& parts);
 
