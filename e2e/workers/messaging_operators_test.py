@@ -1,8 +1,12 @@
 """Infras that leave routers and brokers to operators: a small one answers what the worker writes with pods, which are peers at addresses of this
 machine (docs/spec/messaging.md)."""
+import base64
 import itertools
 import json
 import os
+import pathlib
+import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -126,6 +130,11 @@ class Operators(Case):
         self.assertEqual({one["host"] for one in status["routers"]}, {"infra1-default-0", "infra1-default-1"})
         self.assertEqual([(one["host"], one["connected"]) for one in status["brokers"]], [("infra1-b0-ss-0", True)])
         self.assertEqual({one["status"] for one in status["conditions"]}, {"True"}, status["conditions"])
+        ca, pair = (tenant.client.must("GET", f"/api/v1/namespaces/ms001/secrets/infra1-{name}")["data"] for name in ("ca", "router-cert"))
+        self.assertEqual((sorted(ca), ca["ca.crt"], pair["ca.crt"]), (["ca.crt", "tls.crt"], ca["tls.crt"], ca["tls.crt"]))
+        self.verify(ca["ca.crt"], pair["tls.crt"], pair["tls.key"], "infra1-default.ms001.svc", "space-id.infra1.ms001.svc")
+        self.assertEqual([next(one["reason"] for one in status["conditions"] if one["type"] == which) for which in ("CaCreated", "CertCreated")],
+                         ["CaCreated", "CertCreated"])
         for host in ("infra1-default-0", "infra1-default-1"):
             [connector] = operator.peers[host].rows("connector").values()
             self.assertEqual((connector["host"], connector["port"], connector["role"]), (operator.peers["infra1-b0-ss-0"].server.getsockname()[0], "5672", "route-container"))
@@ -147,7 +156,40 @@ class Operators(Case):
                 tenant.delete(kind, name)
             tenant.gone(kind, name)
         self.assertEqual((operator.stored(ROUTERS), operator.stored(BROKERS)), ({}, {}))
+        left = [one["metadata"]["name"] for one in tenant.client.must("GET", "/api/v1/namespaces/ms001/secrets")["items"]]
+        self.assertEqual([one for one in left if one.startswith(("infra1-", "ktg-"))], [])
         self.assertIsNone(operator.fault)
+
+    def verify(self, ca, certificate, key, *hosts):
+        """By a stranger: the certificate is the CA's, for these hosts, for servers and clients, and the key is its own."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for name, value in (("ca", ca), ("crt", certificate), ("key", key)):
+                paths.append(pathlib.Path(folder) / name)
+                paths[-1].write_bytes(base64.b64decode(value))
+            for host, purpose in itertools.product(hosts, ("sslserver", "sslclient")):
+                subprocess.run(["openssl", "verify", "-CAfile", paths[0], "-purpose", purpose, "-verify_hostname", host, paths[1]], check=True, capture_output=True)
+            public = [subprocess.run(["openssl", *what], check=True, capture_output=True).stdout
+                      for what in (("x509", "-in", paths[1], "-noout", "-pubkey"), ("pkey", "-in", paths[2], "-pubout"))]
+            self.assertEqual(*public)
+
+    def test_MS001_secrets_that_somebody_else_provides_stay(self):
+        tenant = self.tenant_of("ms001c")
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "infra1-ca"}, "data": {"ca.crt": "eA=="}}
+        tenant.client.must("POST", "/api/v1/namespaces/ms001c/secrets", secret)
+        operator = Operator(tenant.client, "ms001c")
+        self.addCleanup(operator.close)
+        self.addCleanup(tenant.clean)
+        tenant.make("MessagingInfra", {"metadata": {"name": "infra1"}, "spec": {"brokers": {"max": 0}}})
+        tenant.until("MessagingInfra", "infra1", "CaCreated", reason="Provided")
+        self.assertIn("infra1-router-cert", tenant.until("MessagingInfra", "infra1", "CertCreated", "False", "NotProvided")["message"])
+        tenant.client.must("POST", "/api/v1/namespaces/ms001c/secrets", {**secret, "metadata": {"name": "infra1-router-cert"}})
+        tenant.until("MessagingInfra", "infra1", "CertCreated", reason="Provided")
+        tenant.until("MessagingInfra", "infra1")
+        tenant.delete("MessagingInfra", "infra1")
+        tenant.gone("MessagingInfra", "infra1")
+        for name in ("infra1-ca", "infra1-router-cert"):
+            self.assertEqual(tenant.client.must("GET", f"/api/v1/namespaces/ms001c/secrets/{name}")["data"], secret["data"])
 
     def test_MR5_MS075_MS038_MS041_on_demand_and_brokers_for_what_fits_nowhere(self):
         tenant, operator = self.begin_in("ms075", deployment="OnDemand", brokers={"max": 2, "queueMemory": "1Mi"})

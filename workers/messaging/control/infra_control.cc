@@ -148,6 +148,10 @@ net::Task<Outcome> InfraControl::make(Key key) {
     co_return Outcome::done();
   }
   Applied applied = apply(key);
+  if (applied.certificates) {  // before the routers that read them
+    net::Task<> preparing = certificates_.prepare(key);
+    co_await preparing;
+  }
   if (!applied.plan.apply.empty() || !applied.plan.remove.empty()) {
     net::Task<Outcome> writing = operators_.write(key, std::move(applied.plan));
     const Outcome written = co_await writing;
@@ -316,6 +320,13 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
   input.infra = &used;
   input.conditions = &cached.parsed.conditions;
   input.wanted = is_wanted(*infra, known);
+  if (operator_makes_routers(used)) {
+    out.certificates = known != nullptr && input.wanted;
+    const RouterCertificates::Known* const has = certificates_.find(key);
+    input.makes_certificates = true;
+    input.ca_created = has == nullptr ? nullptr : &has->ca;
+    input.cert_created = has == nullptr ? nullptr : &has->certificate;
+  }
   if (known != nullptr) {
     input.routers_refused = known->routers_fault;
     input.brokers_refused = known->brokers_fault;
@@ -376,7 +387,7 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
   if (find_infra(site_, key) == nullptr) {
     co_return Outcome::done();
   }
-  bool gone = true;
+  bool gone = true, certificates = false;
   OperatorPlan plan;
   krm::Json status;
   {
@@ -393,6 +404,7 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
       }
     });
     const MessagingInfra& object = cached.parsed.object;
+    certificates = operator_makes_routers(object);
     OwnedInfra* infra = site_.infra(key);
     const bool begun = infra != nullptr;
     infra = begun ? infra : &begin(key, object);
@@ -436,6 +448,13 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
       co_return written;
     }
   }
+  if (gone && certificates) {
+    net::Task<Outcome> removing = certificates_.remove(key);
+    const Outcome removed = co_await removing;
+    if (removed.kind != Outcome::Kind::kDone) {
+      co_return removed;
+    }
+  }
   net::Task<Outcome> ending = gone ? site_.remove_finalizer(ref_of(key))
                                    : site_.write_status(ref_of(key), std::move(status), false);
   const Outcome outcome = co_await ending;
@@ -447,6 +466,7 @@ net::Task<Outcome> InfraControl::take_away(Key key) {
 
 void InfraControl::forget(const Key& key) {
   operators_.forget(key);
+  certificates_.forget(key);
   site_.disown(key);
 }
 

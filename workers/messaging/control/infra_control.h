@@ -1,6 +1,7 @@
 #pragma once
 
 #include "workers/messaging/control/internal/operators.h"
+#include "workers/messaging/control/internal/router_certificates.h"
 #include "workers/messaging/control/site.h"
 
 namespace kintsugi::workers {
@@ -9,7 +10,7 @@ namespace kintsugi::workers {
 /// their status. Source: docs/spec/messaging.md. Threads: the unit's loop's.
 class InfraControl {
  public:
-  explicit InfraControl(Site& site) : site_(site), operators_(site) {}
+  explicit InfraControl(Site& site) : site_(site), operators_(site), certificates_(site) {}
 
   [[nodiscard]] net::Task<Outcome> reconcile(Key key);
   /// The object is gone.
@@ -26,6 +27,7 @@ class InfraControl {
     krm::Json status;
     OperatorPlan plan;
     bool operators = false;
+    bool certificates = false;  ///< the routers that operators make need them
   };
   [[nodiscard]] Applied apply(const Key& key);
   /// Whoever has something on a broker whose connection came or went has a turn; all have one when
@@ -34,6 +36,7 @@ class InfraControl {
 
   Site& site_;
   Operators operators_;
+  RouterCertificates certificates_;
 };
 
 }  // namespace kintsugi::workers

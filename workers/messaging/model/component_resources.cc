@@ -108,8 +108,8 @@ Json router_spec(const MessagingInfra& infra, const RouterGroup& group, std::int
   }
   const std::string profile = "internal";
   spec["sslProfiles"] = Json::array({Json::object({{"name", profile},
-                                                   {"credentials", infra.id.name + "-router-cert"},
-                                                   {"caCert", infra.id.name + "-ca"}})});
+                                                   {"credentials", router_certificate_name(infra)},
+                                                   {"caCert", router_ca_name(infra)}})});
   Json inter = listener("inter-router", kInterRouterPort);
   inter["sslProfile"] = profile;
   inter["saslMechanisms"] = "EXTERNAL";
@@ -226,6 +226,22 @@ bool contains(const Json& stored, const Json& wanted) {
 }
 
 }  // namespace
+
+std::string router_ca_name(const MessagingInfra& infra) { return infra.id.name + "-ca"; }
+
+std::string router_certificate_name(const MessagingInfra& infra) {
+  return infra.id.name + "-router-cert";
+}
+
+std::vector<std::string> router_hosts(const MessagingInfra& infra) {
+  std::vector<std::string> out;
+  for (const RouterGroup& group : infra.routers.groups) {
+    out.push_back(group_name(infra, group) + "." + infra.id.ns + ".svc");
+  }
+  out.push_back(infra.routers.domain);
+  out.push_back("*." + infra.routers.domain);
+  return out;
+}
 
 std::string broker_resource_name(const MessagingInfra& infra, std::int64_t index) {
   return infra.id.name + "-b" + std::to_string(index);

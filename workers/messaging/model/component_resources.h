@@ -32,6 +32,11 @@ inline constexpr std::int64_t kInterRouterPort = 55672, kRouterManagementPort = 
 /// One ActiveMQArtemis per broker, `<infra>-b<n>`, n from 0 on; none as above.
 [[nodiscard]] std::vector<krm::Json> broker_resources(const MessagingInfra& infra,
                                                       std::int64_t brokers);
+/// Names of the Secrets that Interconnects name: "<infra>-ca" and "<infra>-router-cert".
+[[nodiscard]] std::string router_ca_name(const MessagingInfra& infra);
+[[nodiscard]] std::string router_certificate_name(const MessagingInfra& infra);
+/// Hosts that routers have: "<infra>-<group>.<ns>.svc" of each group, the domain, and all of it.
+[[nodiscard]] std::vector<std::string> router_hosts(const MessagingInfra& infra);
 /// Name of the resource: "<infra>-<group>", "<infra>-b<n>".
 [[nodiscard]] std::string broker_resource_name(const MessagingInfra& infra, std::int64_t index);
 

@@ -239,5 +239,19 @@ TEST(ComponentResources, MS_001_ComponentsArePodsOrEndpoints) {
   EXPECT_EQ(list[2].endpoint.address, "127.0.0.1");
 }
 
+TEST(ComponentResources, MS_001_RoutersHaveCertificatesForTheirHosts) {
+  MessagingInfra infra;
+  infra.id.name = "i";
+  infra.id.ns = "ns";
+  infra.routers.domain = "i.ns.svc";
+  infra.routers.groups = {{"a", 1}, {"b", 1}};
+  EXPECT_EQ(router_hosts(infra),
+            (std::vector<std::string>{"i-a.ns.svc", "i-b.ns.svc", "i.ns.svc", "*.i.ns.svc"}));
+  const Json spec = *router_resources(infra, 1).front().find("spec");
+  const Json& profile = spec.find("sslProfiles")->items().front();
+  EXPECT_EQ(profile.text({"credentials"}), router_certificate_name(infra));
+  EXPECT_EQ(profile.text({"caCert"}), router_ca_name(infra));
+}
+
 }  // namespace
 }  // namespace kintsugi::workers

@@ -171,9 +171,14 @@ Json infra_status(const InfraStatusInput& input, const Json& from, std::string_v
     out.set("Ready", ConditionStatus::kFalse, "OnDemand", "no space refers to it yet");
     phase = "Pending";
   } else {
-    const auto made = [&out](std::string_view type, bool is) {
-      out.set(type, is ? ConditionStatus::kTrue : ConditionStatus::kFalse,
-              is ? type : std::string_view("Waiting"), is ? "" : "it is not written yet");
+    const auto made = [&](std::string_view type, const Condition* is) {
+      if (!input.makes_certificates) {
+        out.set(type, ConditionStatus::kTrue, "NotManaged");
+      } else if (is != nullptr) {
+        out.set(*is);
+      } else if (!out.is(type, "True") && !out.is(type, "False")) {
+        out.set(type, ConditionStatus::kFalse, "Waiting", "it is not written yet");
+      }
     };
     made("CaCreated", input.ca_created);
     made("CertCreated", input.cert_created);

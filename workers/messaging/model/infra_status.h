@@ -43,7 +43,10 @@ struct InfraStatusInput {
   const MessagingInfra* infra = nullptr;
   const std::vector<Condition>* conditions = nullptr;  ///< of parsing; may be null
   bool wanted = true;                                  ///< false: OnDemand and nobody has asked
-  bool ca_created = true, cert_created = true;
+  /// Whether certificates of routers are ours to make: an operator makes these.
+  bool makes_certificates = false;
+  /// Then CaCreated and CertCreated; null: it is not known yet, and what was said stays.
+  const Condition *ca_created = nullptr, *cert_created = nullptr;
   std::int64_t routers_wanted = 0, brokers_wanted = 0;  ///< of all groups
   /// Why operators are not told, or there is nobody to tell.
   std::optional<Condition> routers_refused, brokers_refused;

@@ -47,6 +47,31 @@ TEST(InfraStatus, MR_19_WhyNoOperatorIsTold) {
   EXPECT_EQ(status.find("routers")->items()[0].text({"lastSync"}), kNow);
 }
 
+TEST(InfraStatus, MS_001_CertificatesOfRoutersAreToldOf) {
+  MessagingInfra infra;
+  infra.routers.groups = {{"default", 1}};
+  const RouterView router{"r0", "default", true, true, 0, 0, kNow, "", "", true};
+  const RouterView list[] = {router};
+  InfraStatusInput input;
+  input.infra = &infra;
+  input.routers_wanted = 1;
+  input.routers = list;
+  Json status = infra_status(input, Json::object(), kNow);
+  EXPECT_EQ(told(status, "CaCreated"), "True/NotManaged: ");
+  EXPECT_EQ(told(status, "CertCreated"), "True/NotManaged: ");
+  input.makes_certificates = true;
+  EXPECT_EQ(told(infra_status(input, status, kNow), "CaCreated"), "True/NotManaged: ")
+      << "a worker that has just begun takes nothing back";
+  status = infra_status(input, Json::object(), kNow);
+  EXPECT_EQ(told(status, "CertCreated"), "False/Waiting: it is not written yet");
+  EXPECT_EQ(told(status, "Ready"), "False/NotReady: it is not written yet");
+  const Condition ca = refused("CaCreated", "Forbidden");
+  input.ca_created = &ca;
+  status = infra_status(input, status, kNow);
+  EXPECT_EQ(told(status, "CaCreated"), "False/Forbidden: interconnects: HTTP 404");
+  EXPECT_EQ(told(status, "Ready"), "False/NotReady: interconnects: HTTP 404");
+}
+
 TEST(AddressStatus, MS_074_ForwardersAreToldOf) {
   MessagingAddress address;
   address.type = AddressType::kAnycast;

@@ -1,6 +1,7 @@
 #include "workers/messaging/control/internal/certificates.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/strings.h"
@@ -84,6 +85,22 @@ CertificateFiles files_of(const krm::Json& secret) {
 }
 
 std::int64_t written_at(const krm::Json& secret) { return annotation(secret, kWritten); }
+
+bool is_our_secret(const krm::Json& secret) noexcept {
+  return secret.text({"metadata", "labels", "app.kubernetes.io/managed-by"}) == "kintsugi";
+}
+
+std::string trusted(const std::string& authority, const std::string& before) {
+  const std::vector<std::string> known = net::split_certificates(before);
+  const std::vector<std::string> now = net::split_certificates(authority);
+  if (now.empty()) {
+    return authority;
+  }
+  std::string out = now.front();
+  const auto other = std::find_if(known.begin(), known.end(),
+                                  [&](const std::string& one) { return one != now.front(); });
+  return other == known.end() ? out : out + *other;
+}
 
 bool is_to_be_renewed(const krm::Json& secret, const net::KeyPair* issuer,
                       const net::CertificateRequest& request, std::int64_t now) {

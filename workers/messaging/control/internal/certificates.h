@@ -46,6 +46,11 @@ struct CertificateFiles {
 [[nodiscard]] constexpr std::int64_t renew_at(std::int64_t now, int days) noexcept {
   return now + std::int64_t{days} * 86'400 * 2 / 3;
 }
+/// Whether we wrote it; others stay as they are.
+[[nodiscard]] bool is_our_secret(const krm::Json& secret) noexcept;
+/// What those trust who verify by a CA that may have been made anew: it, and the one before it,
+/// whose certificates may still be in use. @param before  PEM that said so until now, "" for none
+[[nodiscard]] std::string trusted(const std::string& authority, const std::string& before);
 /// Whether a CA or a leaf is to be made anew: it cannot be read, its time has come, it is not of
 /// this CA, not for these names. @param issuer  nullptr for the CA itself
 [[nodiscard]] bool is_to_be_renewed(const krm::Json& secret, const net::KeyPair* issuer,

@@ -131,5 +131,38 @@ TEST(MessagingCertificates, MS_095_WhatIsInForceStaysWhenItsSecretIsGone) {
   EXPECT_EQ(step.wait, 0);
 }
 
+TEST(Certificates, MS_001_ACertificateOfRoutersIsForAllTheirHosts) {
+  const auto ca = net::make_ca("ca", kAuthorityDays);
+  ASSERT_TRUE(ca);
+  net::CertificateRequest request;
+  request.common_name = "routers";
+  request.dns_names = {"i-a.ns.svc", "i.ns.svc", "*.i.ns.svc"};
+  request.client = request.server = true;
+  const auto made = net::issue(*ca, request);
+  ASSERT_TRUE(made) << made.error().message();
+  const CertificateFiles files{made->certificate_pem, ca->certificate_pem, made->key_pem};
+  const krm::Json secret = certificate_secret("i-router-cert", "ns", files, 1000, 2000);
+  EXPECT_TRUE(is_our_secret(secret));
+  EXPECT_FALSE(is_our_secret(krm::Json::object()));
+  EXPECT_FALSE(is_to_be_renewed(secret, &*ca, request, 1000));
+  EXPECT_TRUE(is_to_be_renewed(secret, &*ca, request, 2000));
+  request.dns_names.push_back("i-b.ns.svc");  // another group
+  EXPECT_TRUE(is_to_be_renewed(secret, &*ca, request, 1000));
+}
+
+TEST(Certificates, MS_095_AnotherCaIsTrustedBesideTheOneBeforeIt) {
+  const auto first = net::make_ca("ca", 1), second = net::make_ca("ca", 1),
+             third = net::make_ca("ca", 1);
+  ASSERT_TRUE(first && second && third);
+  const std::string one = trusted(first->certificate_pem, "");
+  EXPECT_EQ(one, first->certificate_pem);
+  EXPECT_EQ(trusted(first->certificate_pem, one), one);
+  const std::string two = trusted(second->certificate_pem, one);
+  EXPECT_EQ(two, second->certificate_pem + first->certificate_pem);
+  EXPECT_EQ(trusted(second->certificate_pem, two), two) << "nothing to write";
+  EXPECT_EQ(trusted(third->certificate_pem, two), third->certificate_pem + second->certificate_pem);
+  EXPECT_EQ(trusted(first->certificate_pem, "garbage"), one);
+}
+
 }  // namespace
 }  // namespace kintsugi::workers

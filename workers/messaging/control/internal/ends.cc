@@ -16,19 +16,6 @@ constexpr Duration kSoon = milliseconds(100);
 /// What is known stays in use while it cannot be read.
 constexpr Duration kAfterFault = seconds(10);
 
-std::string collection_path(std::string_view cluster, std::string_view ns,
-                            std::string_view resource) {
-  return krm::cluster_root(cluster)
-      .append("/api/v1/namespaces/")
-      .append(ns)
-      .append("/")
-      .append(resource);
-}
-
-std::string secret_path(const Key& infra, std::string_view name) {
-  return collection_path(infra.cluster, infra.ns, "secrets").append("/").append(name);
-}
-
 Condition tls_fault(std::string_view reason, std::string message) {
   Condition out;
   out.type = "ConfiguredTLS";
@@ -196,7 +183,7 @@ net::Task<Ends::Read> Ends::read(ObjectRefKey object, SecretText text) {
     out.value = Secret::copy_of(text.value);
     co_return out;
   }
-  std::string path = collection_path(object.key.cluster, object.key.ns, "secrets");
+  std::string path = namespaced_path(object.key.cluster, object.key.ns, "secrets");
   path.append("/").append(text.secret);
   net::Task<ApiAnswer> asking = site_.unit().api().get(std::move(path));
   ApiAnswer answer = co_await asking;
@@ -337,47 +324,12 @@ net::Task<Ends::Files> Ends::endpoint_files(PartInput input) {
   co_return out;
 }
 
-/// The infra's CA, made when there is none or its time has come.
-net::Task<Ends::Authority> Ends::authority(PartInput input) {
-  Authority out;
-  const std::string name = authority_secret_name(input.infra.name);
-  net::Task<ApiAnswer> asking = site_.unit().api().get(secret_path(input.infra, name));
-  ApiAnswer answer = co_await asking;
-  wipe(answer.raw);
-  if (!answer.ok() && !answer.is(404)) {
-    out.outcome = Outcome::error();
-    co_return out;
-  }
-  const std::int64_t now = unix_seconds();
-  if (answer.ok() && !is_to_be_renewed(answer.body, nullptr, {}, now)) {
-    CertificateFiles files = files_of(answer.body);
-    out.pair = net::KeyPair{std::move(files.certificate), std::move(files.key)};
-    co_return out;
-  }
-  Expected<net::KeyPair> made =
-      net::make_ca("ktg " + hash_letters(input.infra.name, 26), kAuthorityDays);
-  if (!made) {
-    out.outcome = Outcome::error();
-    co_return out;
-  }
-  const CertificateFiles files{made->certificate_pem, {}, made->key_pem};
-  krm::Json secret =
-      certificate_secret(name, input.infra.ns, files, now, renew_at(now, kAuthorityDays));
-  std::string revision(answer.ok() ? answer.body.text({"metadata", "resourceVersion"}) : "");
-  net::Task<Outcome> writing =
-      put_secret(input.object, input.infra, name, std::move(secret), std::move(revision));
-  out.outcome = co_await writing;
-  if (out.outcome.kind == Outcome::Kind::kDone) {
-    out.pair = std::move(*made);
-  }
-  co_return out;
-}
-
 /// The certificate of one endpoint by the infra's CA.
 net::Task<Ends::Files> Ends::leaf(PartInput input) {
   Files out;
-  net::Task<Authority> asking_authority = authority(input);
-  const Authority by = co_await asking_authority;
+  net::Task<SecretStore::Authority> asking_authority =
+      secrets_.authority(input.object, input.infra);
+  const SecretStore::Authority by = co_await asking_authority;
   if (!by.pair) {
     out.outcome = by.outcome;
     co_return out;
@@ -388,9 +340,8 @@ net::Task<Ends::Files> Ends::leaf(PartInput input) {
   request.days = kLeafDays;
   request.server = true;
   const std::string name = leaf_secret_name(input.identity());
-  net::Task<ApiAnswer> asking = site_.unit().api().get(secret_path(input.infra, name));
-  ApiAnswer answer = co_await asking;
-  wipe(answer.raw);
+  net::Task<ApiAnswer> asking = secrets_.read(input.infra, name);
+  const ApiAnswer answer = co_await asking;
   if (!answer.ok() && !answer.is(404)) {
     out.outcome = Outcome::error();
     co_return out;
@@ -411,7 +362,7 @@ net::Task<Ends::Files> Ends::leaf(PartInput input) {
   krm::Json secret = certificate_secret(name, input.infra.ns, files, now, renew_at(now, kLeafDays));
   std::string revision(answer.ok() ? answer.body.text({"metadata", "resourceVersion"}) : "");
   net::Task<Outcome> writing =
-      put_secret(input.object, input.infra, name, std::move(secret), std::move(revision));
+      secrets_.put(input.object, input.infra, std::move(secret), std::move(revision));
   out.outcome = co_await writing;
   out.files = std::move(files);
   out.ends = now + std::int64_t{kLeafDays} * 86'400;
@@ -422,9 +373,8 @@ net::Task<Ends::Files> Ends::leaf(PartInput input) {
 net::Task<Outcome> Ends::lay(PartInput input, CertificateFiles files, PartState* state) {
   const std::string hash = profile_hash(input.identity(), files);
   const std::string name = profile_secret_name(hash);
-  net::Task<ApiAnswer> asking = site_.unit().api().get(secret_path(input.infra, name));
-  ApiAnswer answer = co_await asking;
-  wipe(answer.raw);
+  net::Task<ApiAnswer> asking = secrets_.read(input.infra, name);
+  const ApiAnswer answer = co_await asking;
   if (!answer.ok() && !answer.is(404)) {
     co_return Outcome::error();
   }
@@ -439,7 +389,7 @@ net::Task<Outcome> Ends::lay(PartInput input, CertificateFiles files, PartState*
   const ProfileStep step = profile_step(facts);
   if (step.write) {
     krm::Json secret = certificate_secret(name, input.infra.ns, files, facts.now, 0);
-    net::Task<Outcome> writing = put_secret(input.object, input.infra, name, std::move(secret), "");
+    net::Task<Outcome> writing = secrets_.put(input.object, input.infra, std::move(secret), "");
     const Outcome written = co_await writing;
     if (written.kind != Outcome::Kind::kDone) {
       co_return written;
@@ -449,39 +399,6 @@ net::Task<Outcome> Ends::lay(PartInput input, CertificateFiles files, PartState*
   state->profile = std::move(use);
   state->again = seconds(step.wait);
   co_return Outcome::done();
-}
-
-net::Task<Outcome> Ends::put_secret(ObjectRefKey object, Key infra, std::string name,
-                                    krm::Json secret, std::string revision) {
-  ApiWrite write;
-  write.path = collection_path(infra.cluster, infra.ns, "secrets");
-  write.method = revision.empty() ? "POST" : "PUT";
-  if (!revision.empty()) {
-    write.path.append("/").append(name);
-    secret["metadata"]["resourceVersion"] = revision;
-  }
-  write.body = secret.dump();
-  const Step step = site_.step(object);
-  net::Task<ApiAnswer> writing = site_.unit().write(step, std::move(write));
-  ApiAnswer answer = co_await writing;
-  wipe(answer.raw);
-  if (answer.is(409)) {
-    co_return Outcome::requeue_after(kSoon);
-  }
-  co_return outcome_of(answer, RequestKind::kUpdate);
-}
-
-net::Task<Outcome> Ends::remove_secret(ObjectRefKey object, Key infra, std::string name) {
-  ApiWrite write;
-  write.method = "DELETE";
-  write.path = secret_path(infra, name);
-  const Step step = site_.step(object);
-  net::Task<ApiAnswer> writing = site_.unit().write(step, std::move(write));
-  const ApiAnswer answer = co_await writing;
-  if (answer.is(404)) {
-    co_return Outcome::done();
-  }
-  co_return outcome_of(answer, RequestKind::kDelete);
 }
 
 net::Task<Outcome> Ends::remove(PartInput input) {
@@ -497,7 +414,7 @@ net::Task<Outcome> Ends::remove(PartInput input) {
     names.push_back(leaf_secret_name(input.identity()));
   }
   for (const std::string& name : names) {
-    net::Task<Outcome> removing = remove_secret(input.object, input.infra, name);
+    net::Task<Outcome> removing = secrets_.remove(input.object, input.infra, name);
     const Outcome outcome = co_await removing;
     if (outcome.kind != Outcome::Kind::kDone) {
       co_return outcome;
@@ -518,7 +435,7 @@ net::Task<Outcome> Ends::write_export(ObjectRefKey space, std::string_view resou
                                           now - at->second.second < 10 * site_.config().secrets) {
     co_return Outcome::done();
   }
-  const std::string collection = collection_path(space.key.cluster, space.key.ns, resource);
+  const std::string collection = namespaced_path(space.key.cluster, space.key.ns, resource);
   net::Task<ApiAnswer> asking = site_.unit().api().get(collection + "/" + name);
   ApiAnswer has = co_await asking;
   wipe(has.raw);

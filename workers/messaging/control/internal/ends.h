@@ -10,6 +10,7 @@
 #include "workers/messaging/control/internal/certificates.h"
 #include "workers/messaging/control/internal/directory.h"
 #include "workers/messaging/control/internal/parts.h"
+#include "workers/messaging/control/internal/secret_store.h"
 #include "workers/runtime/client/api_client.h"
 
 namespace kintsugi::workers {
@@ -38,7 +39,7 @@ struct PartInput {
 /// Source: MS-068, MS-072, MS-090, MS-095. Threads: the unit's loop's.
 class Ends {
  public:
-  explicit Ends(Site& site) : site_(site) {}
+  explicit Ends(Site& site) : site_(site), secrets_(site) {}
   Ends(const Ends&) = delete;
   Ends& operator=(const Ends&) = delete;
 
@@ -52,7 +53,9 @@ class Ends {
   void set_ports(const ObjectRefKey& object, std::string_view part, ProtocolPorts ports);
 
   /// Deletes a Secret of the infra's namespace, of a folder that no router is told of any more.
-  [[nodiscard]] net::Task<Outcome> remove_secret(ObjectRefKey object, Key infra, std::string name);
+  [[nodiscard]] net::Task<Outcome> remove_secret(ObjectRefKey object, Key infra, std::string name) {
+    return secrets_.remove(std::move(object), std::move(infra), std::move(name));
+  }
   /// All that was written for one; kDone: it is gone.
   [[nodiscard]] net::Task<Outcome> remove(PartInput input);
   /// Writes what an endpoint exports, if it is not so yet. @param object  as export_object() says
@@ -80,24 +83,18 @@ class Ends {
     std::optional<Condition> fault;
     std::int64_t ends = 0;
   };
-  struct Authority {
-    Outcome outcome;
-    std::optional<net::KeyPair> pair;
-  };
   [[nodiscard]] static std::string id_of(const ObjectRefKey& object, std::string_view part);
   [[nodiscard]] net::Task<Read> read(ObjectRefKey object, SecretText text);
   [[nodiscard]] net::Task<Outcome> read_connector(PartInput input, PartState* state);
   [[nodiscard]] net::Task<Files> connector_files(PartInput input);
   [[nodiscard]] net::Task<Files> endpoint_files(PartInput input);
-  [[nodiscard]] net::Task<Authority> authority(PartInput input);
   [[nodiscard]] net::Task<Files> leaf(PartInput input);
   [[nodiscard]] net::Task<Outcome> lay(PartInput input, CertificateFiles files, PartState* state);
-  [[nodiscard]] net::Task<Outcome> put_secret(ObjectRefKey object, Key infra, std::string name,
-                                              krm::Json secret, std::string revision);
   [[nodiscard]] Duration read_again(const PartInput& input) const;
   void store(const std::string& id, PartState state);
 
   Site& site_;
+  SecretStore secrets_;
   std::map<std::string, PartState, std::less<>> parts_;                             // by id_of()
   std::map<std::string, std::pair<std::size_t, TimePoint>, std::less<>> exported_;  // hash, when
 };
