@@ -294,6 +294,35 @@ class Operators(Case):
         self.assertEqual(operator.stored(("v1", "services")), {})
         self.assertIsNone(operator.fault)
 
+    def test_MS090_services_and_routes_of_endpoints_that_stand_in_a_space(self):
+        tenant, operator = self.begin_in("ms090", router={"replicas": 1}, brokers={"max": 0})
+        tenant.until("MessagingInfra", "infra1")
+        tenant.plan()
+        inside = {"name": "in", "service": "messaging"}
+        outside = {"name": "out", "service": "messaging", "cert": {"provider": "wildcard"},
+                   "expose": {"type": "route", "routeHost": "b.example.com", "annotations": {"note": "y"}}}
+        tenant.space(endpoints=[inside, outside])
+        tenant.until("AddressSpace", "space1", "EndpointsReady")
+        services, routes = (operator.stored(one) for one in (("v1", "services"), ("route.openshift.io/v1", "routes")))
+        [first], [second] = ([name for name in services if name.startswith(part)] for part in ("in-", "out-"))
+        self.assertEqual([(one["name"], one["port"], one["targetPort"]) for one in services[first]["spec"]["ports"]], [("amqp", 5672, 55667)])
+        self.assertEqual(list(routes), [second])
+        self.assertEqual((routes[second]["spec"]["host"], routes[second]["metadata"]["annotations"]["note"]), ("b.example.com", "y"))
+        resources = tenant.get("AddressSpace", "space1")["status"]["resources"]
+        self.assertEqual(resources, [f"Service/{first}", f"Service/{second}", f"Route/{second}"])
+        # What is taken out of the space goes; the other one stays.
+        tenant.change("AddressSpace", "space1", endpoints=[inside])
+        kit.eventually(lambda: (list(operator.stored(("v1", "services"))), operator.stored(("route.openshift.io/v1", "routes"))) == ([first], {}), 15, "one Service")
+        kit.eventually(lambda: tenant.get("AddressSpace", "space1")["status"]["resources"] == [f"Service/{first}"], 15, "the status says so")
+        # Deleted by hand it comes back with the next change.
+        tenant.client.must("DELETE", operator.path(("v1", "services"), first))
+        tenant.change("AddressSpace", "space1", endpoints=[{**inside, "expose": {"type": "loadbalancer"}}])
+        kit.eventually(lambda: operator.stored(("v1", "services"))[first]["spec"]["type"] == "LoadBalancer", 15, "a Service of another type")
+        tenant.delete("AddressSpace", "space1")
+        tenant.gone("AddressSpace", "space1")
+        self.assertEqual(operator.stored(("v1", "services")), {})
+        self.assertIsNone(operator.fault)
+
     def test_MS001_names_that_others_have_and_kinds_that_are_not_served(self):
         tenant, operator = self.begin_in("ms001b", router={"replicas": 1}, brokers={"max": 0})
         tenant.until("MessagingInfra", "infra1")

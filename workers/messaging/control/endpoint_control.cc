@@ -204,28 +204,18 @@ std::optional<krm::Json> EndpointControl::place(const ObjectRefKey& key) {
 
 net::Task<Outcome> EndpointControl::serve(ObjectRefKey key, Key infra) {
   std::vector<krm::Json> wanted;
-  std::vector<std::string> left;
+  std::vector<std::string> recorded;
   {
     const CachedEndpoint* const cached = find_endpoint(site_, key);
     if (cached == nullptr) {
       co_return Outcome::done();
     }
     wanted = resources_of(site_, *cached, end_place(site_, key));
-    left = left_over(recorded_resources(cached->status_json()), resource_texts(wanted));
+    recorded = recorded_resources(cached->status_json());
   }
-  if (!left.empty()) {
-    net::Task<Outcome> removing = services_.remove(key, infra, std::move(left));
-    const Outcome removed = co_await removing;
-    if (removed.kind != Outcome::Kind::kDone) {
-      co_return removed;
-    }
-  }
-  if (wanted.empty()) {
-    services_.forget(key);
-    co_return Outcome::done();
-  }
-  net::Task<Outcome> writing = services_.write(key, std::move(infra), std::move(wanted));
-  const Outcome outcome = co_await writing;
+  net::Task<Outcome> settling =
+      services_.settle(key, std::move(infra), std::move(wanted), std::move(recorded));
+  const Outcome outcome = co_await settling;
   co_return outcome;
 }
 

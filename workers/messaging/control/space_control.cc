@@ -157,6 +157,11 @@ net::Task<Outcome> SpaceControl::make(ObjectRefKey key) {
       co_return said;
     }
   }
+  net::Task<Outcome> serving = serve(key);
+  const Outcome served = co_await serving;
+  if (served.kind != Outcome::Kind::kDone) {
+    co_return served;
+  }
   std::optional<Applied> applied = apply(key);
   if (!applied) {
     co_return Outcome::requeue_after(kNotSynced);
@@ -180,7 +185,35 @@ std::optional<krm::Json> SpaceControl::place_parts(const ObjectRefKey& key) {
     return std::nullopt;
   }
   const SpaceFacts facts = space_facts(site_, key, *cached);
-  return facts.refused() ? std::nullopt : place_space_parts(site_, facts);
+  if (facts.refused()) {
+    return std::nullopt;
+  }
+  claim_space_hosts(site_, facts);
+  return place_space_parts(site_, facts);
+}
+
+/// Services of its endpoints, where an operator makes the routers.
+net::Task<Outcome> SpaceControl::serve(ObjectRefKey key) {
+  std::vector<krm::Json> wanted;
+  std::vector<std::string> recorded;
+  Key infra;
+  {
+    const CachedSpace* const cached = find_space(site_, key);
+    if (cached == nullptr || !cached->bound) {
+      co_return Outcome::done();
+    }
+    const SpaceFacts facts = space_facts(site_, key, *cached);
+    if (facts.refused()) {
+      co_return Outcome::done();
+    }
+    infra = *cached->bound;
+    wanted = space_resources(site_, facts);
+    recorded = recorded_resources(facts.status);
+  }
+  net::Task<Outcome> settling =
+      services_.settle(key, std::move(infra), std::move(wanted), std::move(recorded));
+  const Outcome outcome = co_await settling;
+  co_return outcome;
 }
 
 /// Secrets of which nobody has the files any more, and exports.
@@ -306,7 +339,7 @@ std::optional<SpaceControl::Applied> SpaceControl::apply(const ObjectRefKey& key
                                   });
   }
   SpaceParts parts;
-  look_at_parts(site_, facts, parts);
+  look_at_parts(site_, facts, services_.find(key), parts);
   Applied out;
   out.status = status_of(facts, site_.now(), &parts.redactor, [&parts](SpaceStatusInput& input) {
     input.connectors = parts.connectors;
@@ -341,6 +374,8 @@ std::optional<SpaceControl::Applied> SpaceControl::apply(const ObjectRefKey& key
 net::Task<Outcome> SpaceControl::take_away(ObjectRefKey key) {
   bool gone = true;
   krm::Json status;
+  std::vector<std::string> services;
+  Key infra;
   {
     const CachedSpace& cached = *find_space(site_, key);
     if (!cached.meta.has_finalizer(kMessagingFinalizer)) {
@@ -362,9 +397,18 @@ net::Task<Outcome> SpaceControl::take_away(ObjectRefKey key) {
       gone = false;
     } else if (facts.infra != nullptr) {
       gone = take_from_routers(site_, facts, true);
+      services = recorded_resources(facts.status);
+      infra = facts.infra->work->key();
     }
     status = status_of(facts, site_.now(), nullptr,
                        [&waits](SpaceStatusInput& input) { input.waits = waits; });
+  }
+  if (!services.empty()) {
+    net::Task<Outcome> removing = services_.remove(key, std::move(infra), std::move(services));
+    const Outcome removed = co_await removing;
+    if (removed.kind != Outcome::Kind::kDone) {
+      co_return removed;
+    }
   }
   if (gone) {
     net::Task<Outcome> removing = remove_space_parts(site_, key);
@@ -380,6 +424,7 @@ net::Task<Outcome> SpaceControl::take_away(ObjectRefKey key) {
 }
 
 void SpaceControl::forget(const ObjectRefKey& key) {
+  services_.forget(key);
   site_.ends().forget(key);
   site_.each_infra([&](OwnedInfra& infra) {
     leave_infra(site_, infra, key);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "workers/messaging/control/internal/endpoint_services.h"
 #include "workers/messaging/control/internal/space_facts.h"
 #include "workers/messaging/control/site.h"
 
@@ -13,7 +14,7 @@ namespace kintsugi::workers {
 /// Source: docs/spec/messaging.md. Threads: the unit's loop's.
 class SpaceControl {
  public:
-  explicit SpaceControl(Site& site) : site_(site) {}
+  explicit SpaceControl(Site& site) : site_(site), services_(site) {}
 
   [[nodiscard]] net::Task<Outcome> reconcile(ObjectRefKey key);
   /// The object is gone.
@@ -34,11 +35,13 @@ class SpaceControl {
     Duration again{};                   ///< 0: when something changes
   };
   [[nodiscard]] std::optional<krm::Json> place_parts(const ObjectRefKey& key);
+  [[nodiscard]] net::Task<Outcome> serve(ObjectRefKey key);
   [[nodiscard]] std::optional<Applied> apply(const ObjectRefKey& key);
   [[nodiscard]] net::Task<Outcome> finish_parts(ObjectRefKey key,
                                                 std::vector<std::string> replaced);
 
   Site& site_;
+  EndpointServices services_;  // of endpoints that stand in an AddressSpace
 };
 
 }  // namespace kintsugi::workers

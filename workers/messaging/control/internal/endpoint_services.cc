@@ -39,6 +39,26 @@ std::optional<Condition> EndpointServices::find(const ObjectRefKey& endpoint) co
   return at == written_.end() ? std::nullopt : std::optional(at->second.condition);
 }
 
+net::Task<Outcome> EndpointServices::settle(ObjectRefKey endpoint, Key infra,
+                                            std::vector<krm::Json> wanted,
+                                            std::vector<std::string> recorded) {
+  std::vector<std::string> left = left_over(recorded, resource_texts(wanted));
+  if (!left.empty()) {
+    net::Task<Outcome> removing = remove(endpoint, infra, std::move(left));
+    const Outcome removed = co_await removing;
+    if (removed.kind != Outcome::Kind::kDone) {
+      co_return removed;
+    }
+  }
+  if (wanted.empty()) {
+    forget(endpoint);
+    co_return Outcome::done();
+  }
+  net::Task<Outcome> writing = write(endpoint, std::move(infra), std::move(wanted));
+  const Outcome outcome = co_await writing;
+  co_return outcome;
+}
+
 net::Task<Outcome> EndpointServices::write(ObjectRefKey endpoint, Key infra,
                                            std::vector<krm::Json> wanted) {
   const std::string text = text_of(endpoint);

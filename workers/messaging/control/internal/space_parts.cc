@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "workers/messaging/control/internal/end_reports.h"
+#include "workers/messaging/model/endpoint_resources.h"
+#include "workers/messaging/model/operator_plan.h"
 
 namespace kintsugi::workers {
 
@@ -84,8 +86,19 @@ ConnectorView connector_view(const Site& site, const SpaceFacts& facts,
   return view;
 }
 
+/// Why clients from outside do not get to the routers yet; "": they do, or it is not ours to see
+/// to.
+std::string_view unserved(const SpaceFacts& facts, const std::optional<Condition>& service) {
+  if (!operator_makes_routers(facts.infra->object) ||
+      (service && service->status == ConditionStatus::kTrue)) {
+    return {};
+  }
+  return service ? std::string_view(service->message) : "its Service is not written yet";
+}
+
 EndpointView endpoint_view(const Site& site, const SpaceFacts& facts,
-                           const Parsed<MessagingEndpoint>& one, SpaceParts& out) {
+                           const Parsed<MessagingEndpoint>& one,
+                           const std::optional<Condition>& service, SpaceParts& out) {
   EndpointView view;
   const MessagingEndpoint& endpoint = one.object;
   const std::string& host = out.texts.emplace_back(host_of(facts, endpoint));
@@ -111,6 +124,8 @@ EndpointView endpoint_view(const Site& site, const SpaceFacts& facts,
   } else if (needs_listener(endpoint) &&
              (state == nullptr || state->ports.size() < endpoint.protocols.size())) {
     view.message = out.texts.emplace_back(facts.infra->ports.exhausted().message);
+  } else if (const std::string_view why = unserved(facts, service); !why.empty()) {
+    view.message = out.texts.emplace_back(why);
   } else {
     view.ready = true;
   }
@@ -176,8 +191,25 @@ net::Task<Outcome> prepare_space_parts(Site& site, ObjectRefKey key) {
   co_return Outcome::done();
 }
 
+std::vector<krm::Json> space_resources(const Site& site, const SpaceFacts& facts) {
+  std::vector<krm::Json> out;
+  if (!operator_makes_routers(facts.infra->object)) {
+    return out;
+  }
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    const std::string host = host_of(facts, one.object);
+    if (one.valid && has_host(site, *facts.infra, facts.key, host)) {
+      const PartRecord record = record_of_part(facts.status, endpoint_part(one.object.name));
+      for (krm::Json& each : endpoint_resources(
+               {&one.object, &facts.infra->object, facts.space_id, host, record.ports})) {
+        out.push_back(std::move(each));
+      }
+    }
+  }
+  return out;
+}
+
 std::optional<krm::Json> place_space_parts(Site& site, const SpaceFacts& facts) {
-  (void)site;
   krm::Json status = facts.status;
   bool changed = false;
   for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
@@ -195,6 +227,13 @@ std::optional<krm::Json> place_space_parts(Site& site, const SpaceFacts& facts) 
       changed = true;
     }
   }
+  const std::vector<std::string> before = recorded_resources(status);
+  std::vector<std::string> all = before;
+  for (std::string& one : left_over(resource_texts(space_resources(site, facts)), before)) {
+    all.push_back(std::move(one));
+    changed = true;
+  }
+  record_resources(status, all);
   return changed ? std::optional(std::move(status)) : std::nullopt;
 }
 
@@ -223,17 +262,19 @@ std::vector<DesiredEntity> space_part_entities(const Site& site, const SpaceFact
   return out;
 }
 
-void look_at_parts(Site& site, const SpaceFacts& facts, SpaceParts& out) {
+void look_at_parts(Site& site, const SpaceFacts& facts, const std::optional<Condition>& service,
+                   SpaceParts& out) {
   for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
     out.connectors.push_back(connector_view(site, facts, one, out));
   }
   for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    out.endpoints.push_back(endpoint_view(site, facts, one, out));
+    out.endpoints.push_back(endpoint_view(site, facts, one, service, out));
   }
 }
 
 std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts, bool settled,
                                       krm::Json& status) {
+  record_resources(status, resource_texts(space_resources(site, facts)));
   std::vector<std::string> replaced;
   std::vector<std::string> names;
   for (const PartInput& one : inputs_of(facts)) {

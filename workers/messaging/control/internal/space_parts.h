@@ -25,8 +25,11 @@ void claim_space_hosts(Site& site, const SpaceFacts& facts);
 
 /// Reads and writes what its parts need. @returns kDone: they are known as well as can be
 [[nodiscard]] net::Task<Outcome> prepare_space_parts(Site& site, ObjectRefKey key);
-/// Ports of listeners that are not recorded yet: the status that says them, to be written before
-/// anything is sent. nullopt: they are.
+/// Services of its endpoints, and Ingresses and Routes, where an operator makes the routers; none
+/// of an endpoint whose host somebody else has.
+[[nodiscard]] std::vector<krm::Json> space_resources(const Site& site, const SpaceFacts& facts);
+/// Ports of listeners and resources that are not recorded yet: the status that says them, to be
+/// written before anything is sent. nullopt: they are.
 [[nodiscard]] std::optional<krm::Json> place_space_parts(Site& site, const SpaceFacts& facts);
 /// After the space's vhost.
 [[nodiscard]] std::vector<DesiredEntity> space_part_entities(const Site& site,
@@ -41,7 +44,9 @@ struct SpaceParts {
   Redactor redactor;
   std::string authority;  ///< PEM by which clients verify the endpoints, "" for none of ours
 };
-void look_at_parts(Site& site, const SpaceFacts& facts, SpaceParts& out);
+/// @param service  ServiceCreated of space_resources(), once they were written
+void look_at_parts(Site& site, const SpaceFacts& facts, const std::optional<Condition>& service,
+                   SpaceParts& out);
 /// Records what is in force now. @param settled  routers hold the space as it is wanted
 /// @returns names of Secrets that nobody uses any more
 [[nodiscard]] std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts,
