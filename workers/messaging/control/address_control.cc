@@ -114,7 +114,25 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key) {
     }
   }
   // What was applied before stays as it is.
-  return {Turn::Kind::kTell, AddressReport(facts).status(site_.now()), false, {}};
+  const bool withdrawn = facts.conflicts && withdraw(facts);
+  krm::Json status = AddressReport(facts).status(site_.now());
+  if (withdrawn) {
+    status.erase("configuration");
+  }
+  return {Turn::Kind::kTell, std::move(status), false, {}};
+}
+
+/// Of two that routers cannot tell apart the one that has the name no more goes from them, so that
+/// the other can be made. Its queue stays, with its messages.
+bool AddressControl::withdraw(const AddressFacts& facts) {
+  InfraWork& work = *facts.place.infra->work;
+  if (work.first_sight(facts.number) && !facts.status().text({"configuration"}).empty()) {
+    if (const auto settings = address_settings(site_, facts)) {
+      assume(facts, desired_of_address(facts, *settings, hosts_of(facts)));
+    }
+  }
+  work.want_nothing(facts.key, ComponentKind::kRouter);
+  return work.settled(facts.key, ComponentKind::kRouter);
 }
 
 /// Where it is to be, and by what name: said before the first request is sent (10.2).

@@ -35,6 +35,7 @@ class AddressControl {
   [[nodiscard]] net::Task<Outcome> take_away(ObjectRefKey key);
   [[nodiscard]] Turn look(const ObjectRefKey& key);
   [[nodiscard]] Turn place(AddressFacts& facts);
+  [[nodiscard]] bool withdraw(const AddressFacts& facts);
   [[nodiscard]] Turn apply(const AddressFacts& facts, const SettingsChoice& settings);
   void want(const AddressFacts& facts, const DesiredEntities& entities);
   void assume(const AddressFacts& facts, const DesiredEntities& entities);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "workers/messaging/model/admission.h"
 #include "workers/messaging/model/claims.h"
@@ -211,6 +212,28 @@ TEST(Claims, MS_042_MS_094_TheOldestHasTheName) {
   EXPECT_EQ(names.keys(), 0U);
   EXPECT_EQ(duplicate_tenant("MessagingTenant default").message,
             "the namespace belongs to MessagingTenant default, which is older");
+}
+
+TEST(OldestWins, MS_042_OfOneSecondTheOneThatIsMadeKeepsTheName) {
+  OldestWins names;
+  const OldestWins::Key key = OldestWins::key_of("q");
+  std::set<ObjectId> made;
+  const auto claim = [&](ObjectId object, std::int64_t created) {
+    return names.claim(key, age(object, created), [&made, object](ObjectId owner) {
+      return made.contains(object) && !made.contains(owner);
+    });
+  };
+  EXPECT_TRUE(claim(2, 10).empty());
+  EXPECT_EQ(claim(1, 10), Ids{1}) << "the smaller uid takes nothing";
+  EXPECT_EQ(names.owner(key), ObjectId{2});
+  made = {2};
+  EXPECT_EQ(claim(1, 10), Ids{1});
+  made = {1};  // as after a restart, where another one came first
+  EXPECT_EQ(claim(1, 10), Ids{2});
+  EXPECT_EQ(claim(2, 10), Ids{2});
+  EXPECT_EQ(names.owner(key), ObjectId{1});
+  EXPECT_EQ(claim(3, 9), Ids{1}) << "one that is older takes it";
+  EXPECT_EQ(claim(1, 10), Ids{1}) << "made or not";
 }
 
 TEST(PortPool, MS_070_PortsRunOut) {

@@ -33,12 +33,16 @@ OldestWins::Key OldestWins::key_of(std::string_view text) noexcept {
   return key;
 }
 
-std::vector<ObjectId> OldestWins::claim(const Key& key, const Age& age) {
+std::vector<ObjectId> OldestWins::claim(const Key& key, const Age& age,
+                                        const TakesOver& takes_over) {
   const auto [found, first] = owners_.try_emplace(key, age);
   if (first || found->second == age) {
     return {};
   }
-  if (age < found->second) {
+  const bool wins = takes_over && age.created == found->second.created
+                        ? takes_over(found->second.object)
+                        : age < found->second;
+  if (wins) {
     const Age other = found->second;
     const auto others = others_.find(key);
     if (others != others_.end()) {
@@ -90,9 +94,9 @@ Condition duplicate_tenant(std::string_view other) {
 }
 
 Condition address_conflict(std::string_view other) {
-  return refusal(
-      "Validated", "AddressConflict",
-      "routers cannot tell the address from that of " + std::string(other) + ", which is older");
+  return refusal("Validated", "AddressConflict",
+                 "routers cannot tell the address from that of " + std::string(other) +
+                     ", which had it first");
 }
 
 Condition host_conflict(std::string_view host, std::string_view other) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,9 +27,12 @@ class OldestWins {
   using Key = std::array<unsigned char, 16>;
   [[nodiscard]] static Key key_of(std::string_view text) noexcept;
 
+  /// Of a claimant and an owner that were made in the same second: whether the claimant takes it.
+  /// Empty: by their uids.
+  using TakesOver = std::function<bool(ObjectId owner)>;
   /// @returns those whose answer is another one now, the claimant among them when it does not have
   ///          the name; none: it has it.
-  std::vector<ObjectId> claim(const Key& key, const Age& age);
+  std::vector<ObjectId> claim(const Key& key, const Age& age, const TakesOver& takes_over = {});
   std::vector<ObjectId> claim(std::string_view name, const Age& age) {
     return claim(key_of(name), age);
   }

@@ -66,6 +66,13 @@ std::string_view phase_constant(std::string_view phase) noexcept {
   return {};
 }
 
+/// Whether a status says that its address is made, or about to be: the place is said first (10.2).
+bool is_made(const krm::Json& status) {
+  const krm::Json* const validated = find_condition(status, "Validated");
+  return !status.text({"spaceId"}).empty() &&
+         (validated == nullptr || validated->text({"status"}) == "True");
+}
+
 void uncount(OwnedInfra& infra, const EnteredAddress& entered) {
   const auto at = infra.phases.find({entered.type, entered.phase});
   if (!entered.phase.empty() && at != infra.phases.end() && --at->second == 0) {
@@ -113,7 +120,12 @@ void enter_space(Site& site, AddressFacts& facts) {
       OldestWins::key_of(conflict_key(qualified_address(space.space_id, address.address)));
   entered.age = age;
   entered.name = name;
-  site.look_at(*infra.work, infra.addresses.claim(name, age));
+  // Seconds are all that tells who was first, and what is made is not taken from its owner for a
+  // uid.
+  site.look_at(*infra.work, infra.addresses.claim(name, age, [&](ObjectId owner) {
+    const CachedAddress* const other = find_address(site, infra.work->object(owner));
+    return is_made(facts.status()) && (other == nullptr || !is_made(other->status_json()));
+  }));
   if (infra.addresses.has(name, facts.number)) {
     const AddressSettings& settings = facts.effective.settings;
     site.look_at(*infra.work, space.targets.set(facts.number, address.address, address.type,
@@ -182,6 +194,7 @@ void judge_address(const Site& site, AddressFacts& facts) {
   if (!infra.addresses.has(name, facts.number)) {
     const auto owner = infra.addresses.owner(name);
     facts.refused = address_conflict(owner ? infra.work->object(*owner).key.name : std::string());
+    facts.conflicts = true;
     return;
   }
   facts.refused = plan_not_allowed(

@@ -24,6 +24,7 @@ struct AddressFacts {
   EffectiveSettings effective;
   /// Validated=False, or Scheduled=False: why nothing is to be made of it.
   std::optional<Condition> refused;
+  bool conflicts = false;  ///< that is since another one has its name
 
   /// As it was read; parsed when it is asked for first, since many looks need nothing of it.
   [[nodiscard]] const krm::Json& status() const {
