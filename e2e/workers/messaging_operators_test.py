@@ -302,6 +302,7 @@ class Operators(Case):
         outside = {"name": "out", "service": "messaging", "cert": {"provider": "wildcard"},
                    "expose": {"type": "route", "routeHost": "b.example.com", "annotations": {"note": "y"}}}
         tenant.space(endpoints=[inside, outside])
+        kit.eventually(lambda: len(operator.stored(("v1", "services"))) == 2 and operator.stored(("route.openshift.io/v1", "routes")), 15, "Services and a Route")
         tenant.until("AddressSpace", "space1", "EndpointsReady")
         services, routes = (operator.stored(one) for one in (("v1", "services"), ("route.openshift.io/v1", "routes")))
         [first], [second] = ([name for name in services if name.startswith(part)] for part in ("in-", "out-"))
