@@ -33,11 +33,12 @@ function(kintsugi_counts_lines target)
   target_link_options(${target} PRIVATE --coverage -Wl,--allow-multiple-definition)
 endfunction()
 
-# kintsugi_module(<name> DEPS <modules…> LIBS <libraries…>)
+# kintsugi_module(<name> DEPS <modules…> LIBS <libraries…> TEST_PARTS <number>)
 # One static library per folder from every *.cc in it, and one test program from every *_test.cc. What stands in testing/,
 # of the module or of a room of it, is a library kintsugi_<name>_testing for tests: its own, and those of modules that name it in TEST_LIBS.
+# TEST_PARTS N: of CTest its tests are N, which may run at the same time: for those that wait more than they work.
 function(kintsugi_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;TEST_PARTS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -67,9 +68,20 @@ function(kintsugi_module name)
     target_link_libraries(kintsugi_${name}_test PRIVATE kintsugi_${name} ${ARG_TEST_LIBS}
       GTest::gmock GTest::gtest GTest::gtest_main)
     kintsugi_counts_lines(kintsugi_${name}_test ${name})
-    # Where __FILE__ starts, with which tests find their data, when a cache makes it relative.
-    add_test(NAME ${name} COMMAND kintsugi_${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
-    # What malloc gives and takes back is not zero by chance (SE-184).
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "MALLOC_PERTURB_=165")
+    if(NOT ARG_TEST_PARTS)
+      set(ARG_TEST_PARTS 1)
+    endif()
+    foreach(part RANGE 1 ${ARG_TEST_PARTS})
+      set(test ${name})
+      if(ARG_TEST_PARTS GREATER 1)
+        set(test ${name}.${part})
+      endif()
+      math(EXPR index "${part} - 1")
+      # Where __FILE__ starts, with which tests find their data, when a cache makes it relative.
+      add_test(NAME ${test} COMMAND kintsugi_${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+      # What malloc gives and takes back is not zero by chance (SE-184).
+      set_tests_properties(${test} PROPERTIES
+        ENVIRONMENT "MALLOC_PERTURB_=165;GTEST_TOTAL_SHARDS=${ARG_TEST_PARTS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
   endif()
 endfunction()

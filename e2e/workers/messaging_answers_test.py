@@ -8,6 +8,7 @@ import messaging_addresses
 import messaging_stage
 from messaging_case import Forwarder
 
+ONLY_WITH_ALL = "what comes by time, whole checks of components, takes four minutes"
 OWN = "ktg.root."
 SIZE = 64 << 20
 

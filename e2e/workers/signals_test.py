@@ -65,7 +65,8 @@ class Renewed(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
-    COUNT = 500
+    COUNT = 3000
+    LEAST = 16 << 20  # that a limit may be
 
     @classmethod
     def setUpClass(cls):
@@ -87,7 +88,8 @@ class Memory(unittest.TestCase):
             self.resident(one)
             kit.eventually(lambda: one.metric("worker_memory_pressure") == 1, 20, "more than four fifths")
         # What it needs to begin is there, what the objects need is not.
-        with worker.Worker(self.stage, more={"memory_limit_bytes": base * 4 // 5}) as one:
+        self.assertGreater(base, self.LEAST)
+        with worker.Worker(self.stage, more={"memory_limit_bytes": max(self.LEAST, base * 4 // 5)}) as one:
             self.assertEqual(one.process.wait(60), 70)
             self.assertIn("memory", one.log.read_text())
 
