@@ -270,7 +270,7 @@ class Reconnects(Case):
         self.ask(self.broker, "broker", "destroyQueue", name, True)
         kit.eventually(lambda: self.one.rows("autoLink")[had["name"]]["address"] == had["address"], 40, "it is ours again")
         kit.eventually(lambda: self.queues(self.broker) == [name], 40, "the queue is there again")
-        self.ready("orders", deadline=30)
+        self.ready("orders", deadline=90)
 
 
 if __name__ == "__main__":

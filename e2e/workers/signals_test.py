@@ -65,7 +65,7 @@ class Renewed(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
-    COUNT = 3000
+    COUNT = 1000
     LEAST = 16 << 20  # that a limit may be
 
     @classmethod
