@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "krm/quantity.h"
+#include "workers/messaging/model/condition_of.h"
 
 namespace kintsugi::workers {
 
@@ -32,15 +33,6 @@ std::string excess_of(const PlanRequests& used, const PlanRequests& more,
   check("addresses", used.addresses, more.addresses, capacity.addresses);
   check("connections", used.connections, more.connections, capacity.connections);
   return text;
-}
-
-Condition refusal(std::string_view type, std::string_view reason, std::string message) {
-  Condition condition;
-  condition.type = type;
-  condition.status = ConditionStatus::kFalse;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  return condition;
 }
 
 }  // namespace

@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "workers/messaging/model/condition_of.h"
+
 namespace kintsugi::workers {
 
 namespace {
 
 std::string path_of(const ObjectIdentity& id) { return id.ns + "/" + id.name; }
-
-Condition refusal(std::string_view type, std::string_view reason, std::string message) {
-  Condition condition;
-  condition.type = type;
-  condition.status = ConditionStatus::kFalse;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  return condition;
-}
 
 }  // namespace
 

@@ -4,21 +4,11 @@
 #include <cstring>
 
 #include "base/digest.h"
+#include "workers/messaging/model/condition_of.h"
 
 namespace kintsugi::workers {
 
-namespace {
-
-Condition refusal(std::string_view type, std::string_view reason, std::string message) {
-  Condition condition;
-  condition.type = type;
-  condition.status = ConditionStatus::kFalse;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  return condition;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::size_t OldestWins::Hash::operator()(const Key& key) const noexcept {
   std::size_t hash = 0;

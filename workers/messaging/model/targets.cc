@@ -5,17 +5,14 @@
 #include <set>
 #include <utility>
 
+#include "workers/messaging/model/condition_of.h"
+
 namespace kintsugi::workers {
 
 namespace {
 
 Condition refusal(std::string_view reason, std::string message) {
-  Condition condition;
-  condition.type = "Validated";
-  condition.status = ConditionStatus::kFalse;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  return condition;
+  return condition_of("Validated", ConditionStatus::kFalse, reason, std::move(message));
 }
 
 constexpr std::string_view kExpiry = "expiryQueue", kDeadLetter = "deadLetterQueue",

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "workers/messaging/control/internal/parts.h"
 #include "workers/messaging/model/address_plans.h"
+#include "workers/messaging/model/condition_of.h"
 #include "workers/messaging/model/names.h"
 
 namespace kintsugi::workers {
@@ -15,12 +16,7 @@ namespace kintsugi::workers {
 namespace {
 
 Condition invalid(std::string_view reason, std::string message) {
-  Condition out;
-  out.type = "Validated";
-  out.status = ConditionStatus::kFalse;
-  out.reason = reason;
-  out.message = std::move(message);
-  return out;
+  return condition_of("Validated", ConditionStatus::kFalse, reason, std::move(message));
 }
 
 const CachedAddress* find_address(const Site& site, const ObjectRefKey& key) {

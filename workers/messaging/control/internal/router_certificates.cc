@@ -6,6 +6,7 @@
 #include "workers/messaging/control/internal/certificates.h"
 #include "workers/messaging/control/site.h"
 #include "workers/messaging/model/component_resources.h"
+#include "workers/messaging/model/condition_of.h"
 #include "workers/messaging/model/names.h"
 
 namespace kintsugi::workers {
@@ -16,27 +17,14 @@ constexpr Duration kAgain = std::chrono::minutes(10), kAfterFault = seconds(10);
 constexpr std::string_view kCa = "CaCreated", kCertificate = "CertCreated";
 
 Condition created(std::string_view type, std::string_view reason) {
-  Condition out;
-  out.type = type;
-  out.status = ConditionStatus::kTrue;
-  out.reason = reason;
-  return out;
-}
-
-Condition failed(std::string_view type, std::string_view reason, std::string message) {
-  Condition out;
-  out.type = type;
-  out.status = ConditionStatus::kFalse;
-  out.reason = reason;
-  out.message = std::move(message);
-  return out;
+  return condition_of(type, ConditionStatus::kTrue, reason);
 }
 
 /// What became of a write.
 Condition written(std::string_view type, const std::string& name, const Outcome& outcome) {
   return outcome.kind == Outcome::Kind::kDone
              ? created(type, type)
-             : failed(type, "NotWritten", "Secret " + name + " could not be written");
+             : refusal(type, "NotWritten", "Secret " + name + " could not be written");
 }
 
 const MessagingInfra* object_of(const Site& site, const Key& infra) {
@@ -79,7 +67,7 @@ net::Task<RouterCertificates::Found> RouterCertificates::look(Key infra, std::st
 }
 
 net::Task<RouterCertificates::Known> RouterCertificates::settle(Key infra) {
-  Known out{failed(kCa, "Gone", "the infra is gone"), failed(kCertificate, "Gone", ""), {}};
+  Known out{refusal(kCa, "Gone", "the infra is gone"), refusal(kCertificate, "Gone", ""), {}};
   const MessagingInfra* const object = object_of(site_, infra);
   if (object == nullptr) {
     co_return out;
@@ -92,17 +80,17 @@ net::Task<RouterCertificates::Known> RouterCertificates::settle(Key infra) {
   Found certificate = co_await looking;
   if (ca.trouble || certificate.trouble) {
     const std::string& why = ca.trouble ? *ca.trouble : *certificate.trouble;
-    out.ca = failed(kCa, "NotRead", why);
-    out.certificate = failed(kCertificate, "NotRead", why);
+    out.ca = refusal(kCa, "NotRead", why);
+    out.certificate = refusal(kCertificate, "NotRead", why);
     co_return out;
   }
   if (!ca.ours() || !certificate.ours()) {  // whoever made one makes both
-    out.ca = ca.ours() ? failed(kCa, "NotProvided",
-                                "Secret " + name + " is somebody's, and there is no " + ca_name)
+    out.ca = ca.ours() ? refusal(kCa, "NotProvided",
+                                 "Secret " + name + " is somebody's, and there is no " + ca_name)
                        : created(kCa, "Provided");
     out.certificate = certificate.ours()
-                          ? failed(kCertificate, "NotProvided",
-                                   "Secret " + ca_name + " is somebody's, and there is no " + name)
+                          ? refusal(kCertificate, "NotProvided",
+                                    "Secret " + ca_name + " is somebody's, and there is no " + name)
                           : created(kCertificate, "Provided");
     co_return out;
   }
@@ -110,8 +98,8 @@ net::Task<RouterCertificates::Known> RouterCertificates::settle(Key infra) {
       secrets_.authority({MessagingKind::kInfra, infra}, infra);
   const SecretStore::Authority by = co_await asking;
   if (!by.pair) {
-    out.ca = failed(kCa, "NotWritten", "the infra's CA cannot be read or written");
-    out.certificate = failed(kCertificate, "Waiting", "there is no CA yet");
+    out.ca = refusal(kCa, "NotWritten", "the infra's CA cannot be read or written");
+    out.certificate = refusal(kCertificate, "Waiting", "there is no CA yet");
     co_return out;
   }
   net::Task<Condition> writing_ca = write_ca(infra, std::move(ca), *by.pair);
@@ -124,7 +112,7 @@ net::Task<RouterCertificates::Known> RouterCertificates::settle(Key infra) {
 net::Task<Condition> RouterCertificates::write_ca(Key infra, Found has, net::KeyPair authority) {
   const MessagingInfra* const object = object_of(site_, infra);
   if (object == nullptr) {
-    co_return failed(kCa, "Gone", "the infra is gone");
+    co_return refusal(kCa, "Gone", "the infra is gone");
   }
   const std::string name = router_ca_name(*object);
   const std::string before = has.secret.is_null() ? "" : files_of(has.secret).certificate;
@@ -146,7 +134,7 @@ net::Task<Condition> RouterCertificates::write_certificate(Key infra, Found has,
                                                            net::KeyPair authority) {
   const MessagingInfra* const object = object_of(site_, infra);
   if (object == nullptr) {
-    co_return failed(kCertificate, "Gone", "the infra is gone");
+    co_return refusal(kCertificate, "Gone", "the infra is gone");
   }
   const std::string name = router_certificate_name(*object);
   net::CertificateRequest request;
@@ -160,8 +148,8 @@ net::Task<Condition> RouterCertificates::write_certificate(Key infra, Found has,
   }
   Expected<net::KeyPair> made = net::issue(authority, request);
   if (!made) {
-    co_return failed(kCertificate, "InvalidHost",
-                     "no certificate can be made for " + object->routers.domain);
+    co_return refusal(kCertificate, "InvalidHost",
+                      "no certificate can be made for " + object->routers.domain);
   }
   const CertificateFiles files{made->certificate_pem, authority.certificate_pem,
                                std::move(made->key_pem)};

@@ -6,20 +6,12 @@
 
 #include "workers/messaging/control/internal/address_facts.h"
 #include "workers/messaging/control/internal/space_parts.h"
+#include "workers/messaging/model/condition_of.h"
 #include "workers/messaging/model/names.h"
 
 namespace kintsugi::workers {
 
 namespace {
-
-Condition refusal(std::string_view type, std::string_view reason, std::string message) {
-  Condition out;
-  out.type = type;
-  out.status = ConditionStatus::kFalse;
-  out.reason = reason;
-  out.message = std::move(message);
-  return out;
-}
 
 void find_infra(Site& site, SpaceFacts& facts) {
   const Directory& directory = site.directory();

@@ -8,20 +8,11 @@
 #include <vector>
 
 #include "krm/json.h"
+#include "workers/messaging/model/condition_of.h"
 #include "workers/runtime/status/conditions.h"
 #include "workers/runtime/status/status_write.h"
 
 namespace kintsugi::workers {
-
-[[nodiscard]] inline Condition condition_of(std::string_view type, ConditionStatus status,
-                                            std::string_view reason, std::string message = {}) {
-  Condition condition;
-  condition.type = type;
-  condition.status = status;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  return condition;
-}
 
 /// A status being written: conditions in their order, and the lists that consoles read.
 class StatusWriter {
