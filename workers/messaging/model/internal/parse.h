@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "workers/messaging/model/condition_of.h"
 #include "workers/messaging/model/internal/fields.h"
 #include "workers/messaging/model/objects.h"
 
@@ -29,23 +30,13 @@ template <class Object>
 void refuse(Parsed<Object>& parsed, std::string_view type, std::string_view reason,
             std::string message) {
   parsed.valid = false;
-  Condition condition;
-  condition.type = type;
-  condition.status = ConditionStatus::kFalse;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  parsed.conditions.push_back(std::move(condition));
+  parsed.conditions.push_back(refusal(type, reason, std::move(message)));
 }
 
 /// A condition that makes nothing invalid.
 [[nodiscard]] inline Condition unsupported(std::string_view type, std::string_view reason,
                                            std::string message) {
-  Condition condition;
-  condition.type = type;
-  condition.status = ConditionStatus::kFalse;
-  condition.reason = reason;
-  condition.message = std::move(message);
-  return condition;
+  return refusal(type, reason, std::move(message));
 }
 
 template <class Object>
