@@ -1,11 +1,17 @@
+function(kintsugi_test_options target)
+  if(KINTSUGI_TESTS STREQUAL TARGET)
+    target_compile_options(${target} PRIVATE -O1 -g0)  # compiled more often than run
+  endif()
+endfunction()
+
 # kintsugi_test_program(<target>): one of what the target `tests` builds.
 add_custom_target(tests)
 function(kintsugi_test_program target)
   add_dependencies(tests ${target})
   if(KINTSUGI_TESTS STREQUAL TARGET)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
-    target_compile_options(${target} PRIVATE -O1 -g0)  # compiled more often than run
   endif()
+  kintsugi_test_options(${target})
 endfunction()
 
 # kintsugi_counts_lines(<target> <modules…>): with KINTSUGI_COVERAGE the parsers of these modules are compiled once more, so that they count
@@ -52,6 +58,7 @@ function(kintsugi_module name)
     kintsugi_unity(sources ${name} ${sources})
     add_library(kintsugi_${name} STATIC ${sources})
     target_link_libraries(kintsugi_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS})
+    kintsugi_precompiled(kintsugi_${name} program)
   else()
     add_library(kintsugi_${name} INTERFACE)
     target_link_libraries(kintsugi_${name} INTERFACE ${ARG_DEPS} ${ARG_LIBS})
@@ -65,6 +72,7 @@ function(kintsugi_module name)
     kintsugi_unity(tests ${name}_test ${tests})
     add_executable(kintsugi_${name}_test ${tests})
     kintsugi_test_program(kintsugi_${name}_test)
+    kintsugi_precompiled(kintsugi_${name}_test tests)
     target_link_libraries(kintsugi_${name}_test PRIVATE kintsugi_${name} ${ARG_TEST_LIBS}
       GTest::gmock GTest::gtest GTest::gtest_main)
     kintsugi_counts_lines(kintsugi_${name}_test ${name})

@@ -28,6 +28,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = HERE.parent / "build" / "e2e_times.json"  # of the last run of each topic: what took longest begins first
+TYPICAL = HERE / "times.json"  # the same, seconds on 2 cores, for what has not run here yet; a topic that is not there is short
 MARK = "KINTSUGI_E2E_RUN"
 MODEL_MINUTES = int(os.environ.setdefault("KINTSUGI_MODEL_MINUTES", "1"))  # of the model checker; more where somebody asks for it
 LONGEST = 900 + 60 * MODEL_MINUTES  # seconds that a topic may take
@@ -163,7 +164,6 @@ class Topic:
         marked = re.search(r'^ONLY_WITH_ALL = "(.*)"$', text, re.MULTILINE)
         self.only_with_all = GO_ONLY_WITH_ALL if self.go else marked and marked[1]
         self.shares = "kit.shared(" in text
-        self.size = len(text)
 
     def named_by(self, word):
         return self.name == word or self.name.startswith(word.rstrip("/") + "/")
@@ -202,6 +202,7 @@ class Run:
         self.begun, self.lock, self.results = [], threading.Lock(), []
         self.numbers = itertools.count(1)
         self.free = []  # installations that topics share, which nobody uses now
+        self.typical = json.loads(TYPICAL.read_text(encoding="utf-8"))
         try:
             self.times = json.loads(TIMES.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -283,7 +284,7 @@ class Run:
 
     def run_all(self):
         """What fills the machine by itself, the Go packages, comes after the rest."""
-        weight = lambda topic: -self.times.get(topic.name, topic.size / 2000)  # noqa: E731
+        weight = lambda topic: -self.times.get(topic.name, self.typical.get(topic.name, 5))  # noqa: E731
         order = sorted((one for one in self.chosen if not one.go), key=weight)
         packages = sorted((one for one in self.chosen if one.go), key=weight)
         with contextlib.ExitStack() as stack:
