@@ -87,8 +87,8 @@ function(kintsugi_module name)
       math(EXPR index "${part} - 1")
       # Where __FILE__ starts, with which tests find their data, when a cache makes it relative.
       add_test(NAME ${test} COMMAND kintsugi_${name}_test WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
-      # What malloc gives and takes back is not zero by chance (SE-184).
-      set_tests_properties(${test} PROPERTIES
+      # What waits long begins first. What malloc gives and takes back is not zero by chance (SE-184).
+      set_tests_properties(${test} PROPERTIES COST ${ARG_TEST_PARTS}
         ENVIRONMENT "MALLOC_PERTURB_=165;GTEST_TOTAL_SHARDS=${ARG_TEST_PARTS};GTEST_SHARD_INDEX=${index}")
     endforeach()
   endif()
