@@ -35,6 +35,7 @@ class Handover(unittest.TestCase):
         with self.worker() as one:
             one.until_ready()
             kit.eventually(lambda: have(one), 40, "one worker has all")
+            kit.eventually(lambda: router.dump()["most"] == {"kintsugi-root": self.COUNT}, 20, "the router knows all of them")
             with self.worker() as two:
                 kit.eventually(lambda: all(each.metric("ring_partitions_owned") > 300 for each in (one, two)), 40, "both own")
                 [(_, theirs)] = kit.eventually(lambda: have(one, two), 20, "they share them")
