@@ -297,7 +297,7 @@ TEST_F(BookTable, SE093_CopiesAndRewrittenStoresCountWhatTheyHave) {
 
 TEST_F(BookTable, SE093_WhatACommitLosesIsNotCounted) {
   LmdbParams params = lmdb_params(directory_.data());
-  int fault = 0;  // 1: before the commit, 2: after it, although it reached the disk
+  std::atomic<int> fault = 0;  // 1: before the commit, 2: after it, although it reached the disk
   params.commit_fault_for_test = [&fault](bool committed) {
     return fault == (committed ? 2 : 1) ? EIO : 0;
   };
