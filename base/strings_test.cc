@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <ctime>
+#include <random>
+
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/time.h"
@@ -93,6 +97,25 @@ TEST(Uuid, WhenMadeTwice_Differs) {
 TEST(Rfc3339, WhenGivenSeconds_WritesUtc) {
   EXPECT_EQ(rfc3339(1'767'225'599), "2025-12-31T23:59:59Z");
   EXPECT_EQ(rfc3339_micro(1'767'225'599'000'042), "2025-12-31T23:59:59.000042Z");
+}
+
+TEST(Rfc3339, WhenGivenAnyDay_WritesWhatTheLibraryDoes) {
+  std::mt19937_64 random(1);
+  constexpr std::int64_t kFrom = -62'167'219'200, kTo = 253'402'300'799;  // years 0 to 9999
+  for (int i = 0; i < 20'000; ++i) {
+    const std::int64_t at =
+        i == 0 ? kFrom
+        : i == 1
+            ? kTo
+            : kFrom + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(kTo - kFrom));
+    const auto time = static_cast<std::time_t>(at);
+    std::tm parts{};
+    gmtime_r(&time, &parts);
+    char text[40];
+    std::snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02dZ", parts.tm_year + 1900,
+                  parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+    ASSERT_EQ(rfc3339(at), text) << at;
+  }
 }
 
 TEST(SharedBytes, WhenCopied_SharesTheBlock) {

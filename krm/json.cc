@@ -36,6 +36,9 @@ namespace {
 const Json::Array kNoItems;
 const Json::Object kNoMembers;
 
+/// Objects of up to so many members are looked through: their sizes tell most keys apart.
+constexpr std::size_t kFew = 16;
+
 Json::Object::const_iterator lower_bound(const Json::Object& members, std::string_view key) {
   return std::lower_bound(
       members.begin(), members.end(), key,
@@ -217,6 +220,15 @@ std::size_t Json::size() const noexcept {
 
 const Json* Json::find(std::string_view key) const noexcept {
   const Object& all = members();
+  if (all.size() <= kFew) {
+    for (const JsonMember& member : all) {
+      if (member.key.size() == key.size() &&
+          std::memcmp(member.key.data(), key.data(), key.size()) == 0) {
+        return &member.value;
+      }
+    }
+    return nullptr;
+  }
   const auto found = lower_bound(all, key);
   return found != all.end() && found->key == key ? &found->value : nullptr;
 }

@@ -1,26 +1,14 @@
-#include <array>
 #include <charconv>
 #include <cmath>
 
 #include "krm/internal/json_text.h"
+#include "krm/internal/plain_bytes.h"
 #include "krm/json.h"
 
 namespace kintsugi::krm {
 namespace {
 
 constexpr char kHex[] = "0123456789abcdef";
-
-/// Bytes that cannot stand in a JSON string as they are.
-constexpr std::array<bool, 256> make_escaped() {
-  std::array<bool, 256> table{};
-  for (std::size_t i = 0; i < 0x20; ++i) {
-    table[i] = true;
-  }
-  table['"'] = true;
-  table['\\'] = true;
-  return table;
-}
-constexpr std::array<bool, 256> kEscaped = make_escaped();
 
 void append_escape(std::string& out, unsigned char c) {
   out.push_back('\\');
@@ -120,16 +108,14 @@ void append_pretty(std::string& out, const Json& value, int indent) {
 
 void append_json_string(std::string& out, std::string_view text) {
   out.push_back('"');
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (kEscaped[c]) {
-      out.append(text, start, i - start);
-      append_escape(out, c);
-      start = i + 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t end = end_of_plain(text, at);
+    out.append(text, at, end - at);
+    at = end;
+    if (at < text.size()) {
+      append_escape(out, static_cast<unsigned char>(text[at]));
     }
   }
-  out.append(text, start, text.size() - start);
   out.push_back('"');
 }
 

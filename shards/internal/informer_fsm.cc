@@ -33,15 +33,25 @@ bool turns_down_watch_list(int status) noexcept {
   }
 }
 
-ObjectKey object_key(const Json& object, std::string_view default_cluster) {
-  ObjectKey key;
-  key.cluster = object.text({"metadata", "annotations", krm::kClusterAnnotation});
-  if (key.cluster.empty()) {
-    key.cluster = default_cluster;
+ObjectHead object_head(const Json& object, std::string_view default_cluster) {
+  ObjectHead head;
+  head.key.cluster = default_cluster;
+  const Json* const meta = object.find("metadata");
+  if (meta == nullptr) {
+    return head;
   }
-  key.ns = object.text({"metadata", "namespace"});
-  key.name = object.text({"metadata", "name"});
-  return key;
+  if (const auto cluster = meta->text({"annotations", krm::kClusterAnnotation}); !cluster.empty()) {
+    head.key.cluster = cluster;
+  }
+  head.key.ns = meta->text({"namespace"});
+  head.key.name = meta->text({"name"});
+  head.uid = meta->text({"uid"});
+  head.revision = meta->text({"resourceVersion"});
+  return head;
+}
+
+ObjectKey object_key(const Json& object, std::string_view default_cluster) {
+  return object_head(object, default_cluster).key;
 }
 
 void append_key(std::string& out, const ObjectKey& key) {
@@ -287,11 +297,12 @@ InformerFsm::Verdict InformerFsm::take_event(std::string_view line, TimePoint no
     return take_error(*object);
   }
   ++counters_.events;
-  const std::string_view revision = object->text({"metadata", "resourceVersion"});
+  const ObjectHead head = head_of(*object);
+  const std::string_view revision = head.revision;
   if (type == "ADDED" || type == "MODIFIED") {
-    upsert(*object);
+    upsert(*object, head);
   } else if (type == "DELETED") {
-    remove(*object);
+    remove(head);
   } else if (type == "BOOKMARK" && state_ == State::kInitial &&
              object->text({"metadata", "annotations", krm::kInitialEventsEndAnnotation}) ==
                  "true" &&
@@ -318,19 +329,15 @@ InformerFsm::Verdict InformerFsm::take_error(const Json& status) {
   return Verdict::kFailed;
 }
 
-void InformerFsm::upsert(const Json& object) {
-  ObjectKey key = object_key(object, params_.default_cluster);
-  if (key.name.empty()) {
-    return;
-  }
-  const auto revision = revision_number(object.text({"metadata", "resourceVersion"}));
-  if (keys_.put(key_text(key), revision, &key.id)) {
+void InformerFsm::upsert(const Json& object, const ObjectHead& head) {
+  ObjectKey key = head.key;
+  if (!key.name.empty() && keys_.put(key_text(key), revision_number(head.revision), &key.id)) {
     sink_.on_upsert(key, object);
   }
 }
 
-void InformerFsm::remove(const Json& object) {
-  ObjectKey key = object_key(object, params_.default_cluster);
+void InformerFsm::remove(const ObjectHead& head) {
+  ObjectKey key = head.key;
   if (keys_.erase(key_text(key), &key.id)) {
     sink_.on_delete(key);
   }
@@ -406,7 +413,7 @@ Action InformerFsm::on_page(int status, int retry_after, std::string_view body, 
     return rest(0, now);
   }
   for (const Json& item : items->items()) {
-    upsert(item);
+    upsert(item, head_of(item));
   }
   const std::string_view token = parsed->text({"metadata", "continue"});
   if (!token.empty()) {

@@ -25,6 +25,12 @@ struct ObjectKey {
 /// The text under which a key stands in KeyTable, appended; and back, as views into it.
 void append_key(std::string& out, const ObjectKey& key);
 [[nodiscard]] ObjectKey split_key(std::string_view text) noexcept;
+/// What an informer reads of each object. Views into it.
+struct ObjectHead {
+  ObjectKey key;
+  std::string_view uid, revision;
+};
+[[nodiscard]] ObjectHead object_head(const krm::Json& object, std::string_view default_cluster);
 /// Views into the object.
 [[nodiscard]] ObjectKey object_key(const krm::Json& object, std::string_view default_cluster);
 /// Revisions are opaque; decimal ones keep their value, so that distinct ones never collide.
@@ -184,8 +190,11 @@ class InformerFsm {
   [[nodiscard]] Action follow(Verdict verdict, TimePoint now);
   Verdict take_event(std::string_view line, TimePoint now);
   Verdict take_error(const krm::Json& status);
-  void upsert(const krm::Json& object);
-  void remove(const krm::Json& object);
+  [[nodiscard]] ObjectHead head_of(const krm::Json& object) const {
+    return object_head(object, params_.default_cluster);
+  }
+  void upsert(const krm::Json& object, const ObjectHead& head);
+  void remove(const ObjectHead& head);
   void complete_list();
   void forget_revision();
   [[nodiscard]] std::uint64_t random() noexcept;
@@ -217,7 +226,7 @@ class InformerFsm {
   Verdict take_reflected_error(const krm::Json& status);
   void take_item(std::string_view text);
   /// @param duplicates its text names a member twice.
-  [[nodiscard]] bool admit(const krm::Json& object, bool duplicates);
+  [[nodiscard]] bool admit(const ObjectHead& head, bool duplicates);
   [[nodiscard]] bool is_foreign(const krm::Json& object) const noexcept;
 
   InformerParams params_;

@@ -1,5 +1,6 @@
 // The rules of InformerFsm that ReflectorRules turn on.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -27,6 +28,9 @@ constexpr std::size_t kDeletesInDoubt = 100;
 constexpr std::size_t kMostDepth = 256;
 constexpr std::size_t kLongestName = 253;
 constexpr std::string_view kSystemPrefix = "system:";
+// Nobody's projection has it, and it is often more than half of an object.
+constexpr std::array<std::string_view, 3> kUnreadOfEvents = {"object", "metadata", "managedFields"};
+constexpr std::array<std::string_view, 2> kUnreadOfItems = {"metadata", "managedFields"};
 
 bool can_be_keyed(std::string_view name) noexcept {
   return name.size() <= kLongestName && name.find('\0') == std::string_view::npos;
@@ -352,13 +356,12 @@ bool InformerFsm::is_foreign(const Json& object) const noexcept {
   return !params_.reflector.kind.empty() && !kind.empty() && kind != params_.reflector.kind;
 }
 
-bool InformerFsm::admit(const Json& object, bool duplicates) {
-  const ObjectKey key = object_key(object, params_.default_cluster);
+bool InformerFsm::admit(const ObjectHead& head, bool duplicates) {
+  const ObjectKey& key = head.key;
   if (key.cluster.substr(0, kSystemPrefix.size()) == kSystemPrefix) {
     return false;
   }
-  const bool whole = !key.name.empty() && !object.text({"metadata", "uid"}).empty() &&
-                     !object.text({"metadata", "resourceVersion"}).empty();
+  const bool whole = !key.name.empty() && !head.uid.empty() && !head.revision.empty();
   if (whole && !duplicates && can_be_keyed(key.name) && can_be_keyed(key.ns)) {
     return true;
   }
@@ -369,7 +372,7 @@ bool InformerFsm::admit(const Json& object, bool duplicates) {
 
 void InformerFsm::take_item(std::string_view text) {
   Json::ParseReport report;
-  const auto item = Json::parse(text, {kMostDepth, true}, &report);
+  const auto item = Json::parse(text, {kMostDepth, true, kUnreadOfItems}, &report);
   if (!item || !item->is_object()) {
     ++counters_.malformed;
     unreadable_ = true;
@@ -379,14 +382,15 @@ void InformerFsm::take_item(std::string_view text) {
     ++counters_.foreign;
     return;
   }
-  if (admit(*item, !report.duplicate_fields.empty())) {
-    upsert(*item);
+  const ObjectHead head = head_of(*item);
+  if (admit(head, !report.duplicate_fields.empty())) {
+    upsert(*item, head);
   }
 }
 
 InformerFsm::Verdict InformerFsm::take_reflected(std::string_view line, TimePoint now) {
   Json::ParseReport report;
-  const auto event = Json::parse(line, {kMostDepth + 1, true}, &report);
+  const auto event = Json::parse(line, {kMostDepth + 1, true, kUnreadOfEvents}, &report);
   const Json* const object = event ? event->find("object") : nullptr;
   if (!event && (!is_valid_utf8(line) || event.error().message() == "exceeded max depth")) {
     ++counters_.malformed;
@@ -416,13 +420,14 @@ InformerFsm::Verdict InformerFsm::take_reflected(std::string_view line, TimePoin
   ++counters_.events;
   heard_at_ = now;
   heard_event_ = true;
+  const ObjectHead head = head_of(*object);
   if (!bookmark) {
-    if (!admit(*object, !report.duplicate_fields.empty())) {
+    if (!admit(head, !report.duplicate_fields.empty())) {
       return Verdict::kOk;
     }
-    deleted ? remove(*object) : upsert(*object);
+    deleted ? remove(head) : upsert(*object, head);
   }
-  const std::string_view revision = object->text({"metadata", "resourceVersion"});
+  const std::string_view revision = head.revision;
   if (revision.empty()) {
     return Verdict::kOk;
   }

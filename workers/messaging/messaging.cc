@@ -104,11 +104,9 @@ class Work final : public RoleWork {
     site_.set_controller(kind, controller);
     // Before the controller: what is gone leaves at once, whoever its key's owner is by now; but
     // what is gone since its cluster moves is not deleted.
-    cache.add_handler([this, kind](const CacheChange& change) {
-      if (change.kind == CacheChange::Kind::kDeleted &&
-          site_.unit().may_delete(change.key.cluster)) {
-        forget(ref(kind, change.key));
-      }
+    cache.add_handler([this, kind, &cache](const CacheChange& change) {
+      site_.unit().when_deleted(cache, change,
+                                [this, object = ref(kind, change.key)] { forget(object); });
     });
     unit.drive(controller, cache);
   }

@@ -86,8 +86,10 @@ void Controller::wake() {
 void Controller::pump() {
   woken_ = false;
   const Alive::Guard alive = alive_.weak();
+  pumping_ = true;
   for (std::size_t begun = 0; running_ < params_.most; ++begun) {
     if (begun == kPerTurn) {
+      pumping_ = false;
       wake();
       return;
     }
@@ -105,6 +107,7 @@ void Controller::pump() {
       return;
     }
   }
+  pumping_ = false;
   arm();
   if (running_ == 0 && queue_.is_shut_down() && idle_) {
     std::exchange(idle_, nullptr)();
@@ -189,7 +192,9 @@ void Controller::finish(Run& run, const Outcome& outcome) {
   (void)queue_.done(*run.item, outcome, loop_.now());
   run.item.reset();
   --running_;
-  wake();  // in a later turn, when this run's coroutine has come to its end
+  if (!pumping_) {
+    wake();  // in a later turn, when this run's coroutine has come to its end
+  }
 }
 
 }  // namespace kintsugi::workers

@@ -97,6 +97,7 @@ class Controller {
   std::vector<std::unique_ptr<Run>> runs_;  // one per reconcile at a time, used again
   std::size_t running_ = 0;
   bool woken_ = false;
+  bool pumping_ = false;  // whoever ends is followed at once
   std::function<void()> idle_;
   ControllerCounts counts_;
   net::Timer timer_;

@@ -36,7 +36,7 @@ struct Projection {
 
 /// The objects of one (unit, resource, selector, projection), as far as the role wants to know
 /// them. Filled by an informer with the rules of a reflector; keys are (cluster, namespace, name),
-/// and stand in the informer's table only. Cost: 8 bytes an object beside T and its share of
+/// and stand in the informer's table only. Cost: 16 bytes an object beside T and its share of
 /// indexes (bench/object_cache.cc); find O(1) without an allocation, index lookup O(1) + result.
 /// Threads: the loop's. Lifetime of what reads give: until the cache is changed, that is until the
 /// caller lets the loop go on.
@@ -99,11 +99,12 @@ class ObjectCache final : public CacheCore {
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;
     ~Slot() { clear(); }
-    void set(T object, std::uint32_t new_uid) {
+    void set(T object, std::uint32_t new_uid, bool is_leaving) {
       clear();
       new (static_cast<void*>(bytes_)) T(std::move(object));
       held = true;
       uid = new_uid;
+      leaving = is_leaving;
     }
     void clear() noexcept {
       if (std::exchange(held, false)) {
@@ -119,7 +120,7 @@ class ObjectCache final : public CacheCore {
 
    public:
     std::uint32_t uid = 0;
-    bool held = false;
+    bool held = false, leaving = false;
   };
   struct Chunk {
     Slot slots[kChunk];
@@ -139,13 +140,14 @@ class ObjectCache final : public CacheCore {
     while (at / kChunk >= chunks.size()) {
       chunks.push_back(std::make_unique<Chunk>());
     }
-    const auto uid_hash =
-        static_cast<std::uint32_t>(std::hash<std::string_view>{}(object.text({"metadata", "uid"})));
+    const krm::Json* const meta = object.find("metadata");
+    const std::uint32_t uid = uid_hash(meta == nullptr ? std::string_view() : meta->text({"uid"}));
+    const bool leaving = meta != nullptr && meta->find("deletionTimestamp") != nullptr;
     T made = projection_.make(key, object);
     const Slot* const was = before == shards::KeyTable::kNone ? nullptr : slot(before);
-    const bool same = projection_.same && was != nullptr && was->held && was->uid == uid_hash &&
+    const bool same = projection_.same && was != nullptr && was->held && was->uid == uid &&
                       projection_.same(was->get(), made);
-    chunks[at / kChunk]->slots[at % kChunk].set(std::move(made), uid_hash);
+    chunks[at / kChunk]->slots[at % kChunk].set(std::move(made), uid, leaving);
     return same;
   }
   void discard(Id id) override {
@@ -158,6 +160,7 @@ class ObjectCache final : public CacheCore {
     return at != nullptr && at->held;
   }
   [[nodiscard]] std::uint32_t uid(Id id) const noexcept override { return slot(id)->uid; }
+  [[nodiscard]] bool leaving(Id id) const noexcept override { return slot(id)->leaving; }
   void collect(std::size_t index, Id id, const shards::ObjectKey& key,
                IndexValues& values) const override {
     projection_.indexes[index].values(key, get(id), values);

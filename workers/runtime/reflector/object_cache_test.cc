@@ -140,6 +140,41 @@ TEST(ObjectCache, RT14_AnObjectOfAClusterIsFoundAndItsRevision) {
   EXPECT_FALSE(c.cache.any_of("two"));
 }
 
+TEST(ObjectCache, RT14_ADeletionSaysWhetherItWasAnnouncedAndOfWhom) {
+  Cached c;
+  std::vector<CacheChange> gone;
+  c.cache.add_handler([&](const CacheChange& change) {
+    if (change.kind == CacheChange::Kind::kDeleted) {
+      gone.push_back(change);
+    }
+  });
+  std::string leaving = object("b", 12, "red", "", "u2");
+  leaving.insert(leaving.find(R"("name")"), R"("deletionTimestamp":"2026-01-01T00:00:00Z",)");
+  c.data(event("ADDED", object("a", 3, "red")) + event("ADDED", object("b", 4, "red", "", "u2")) +
+         kEnd + event("MODIFIED", leaving) + event("DELETED", object("a", 13, "red")) +
+         event("DELETED", leaving));
+  ASSERT_EQ(gone.size(), 2U);
+  EXPECT_FALSE(gone[0].announced);
+  EXPECT_EQ(gone[0].uid, uid_hash("u"));
+  EXPECT_TRUE(gone[1].announced);
+  EXPECT_EQ(gone[1].uid, uid_hash("u2"));
+}
+
+TEST(ObjectCache, ManagedFieldsAreNotRead) {
+  Projection<Thing> kept = projection();
+  std::string seen;
+  kept.make = [&seen](const ObjectKey&, const krm::Json& object) {
+    seen = object.dump();
+    return Thing{};
+  };
+  Cached c(std::move(kept));
+  std::string managed = object("a", 3, "red");
+  managed.insert(managed.find(R"("name")"),
+                 R"("managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:color":{}}}}],)");
+  c.data(event("ADDED", managed));
+  EXPECT_EQ(seen, krm::Json::parse(object("a", 3, "red"))->dump());
+}
+
 TEST(ObjectCache, RT32_BeforeTheFirstListIsComplete_NothingIsSaidToBeAbsent) {
   Cached c;
   c.data(event("ADDED", object("a", 3, "red")));

@@ -68,6 +68,32 @@ bool same_value(const Json& a, const Json& b, bool is_condition) {
   return a == b;
 }
 
+/// Whether the condition stands there as it would be set, each in its place.
+bool stands(const Json& conditions, const ConditionRules& rules, const Condition& condition,
+            std::string_view reason, std::string_view message) {
+  const Json* same = nullptr;
+  std::size_t last = 0;
+  for (const Json& one : conditions.items()) {
+    const std::string_view type = one.text({"type"});
+    const std::size_t place = place_of(rules, type);
+    if (place < last || (type == condition.type && same != nullptr)) {
+      return false;
+    }
+    last = place;
+    same = type == condition.type ? &one : same;
+  }
+  if (same == nullptr) {
+    return false;
+  }
+  const Json* const generation = same->find("observedGeneration");
+  const bool numbered = condition.observed_generation > 0;
+  return same->size() == (numbered ? 6U : 5U) && numbered == (generation != nullptr) &&
+         (!numbered || *generation == Json(condition.observed_generation)) &&
+         same->text({"status"}) == condition_text(condition.status) &&
+         same->text({"reason"}) == reason && same->text({"message"}) == message &&
+         !same->text({"lastTransitionTime"}).empty();
+}
+
 /// The conditions sorted by type.
 std::vector<const Json*> sorted_conditions(const Json* conditions) {
   std::vector<const Json*> out;
@@ -110,10 +136,15 @@ bool set_condition(Json& status, const ConditionRules& rules, const Condition& c
   const std::string message =
       rules.redactor != nullptr ? peer_message(condition.message, *rules.redactor, kMaxMessage)
                                 : std::string(cut_utf8(printable(condition.message), kMaxMessage));
+  const std::string reason = reason_text(condition.reason);
+  if (const Json* const all = status.find(kConditions);
+      all != nullptr && stands(*all, rules, condition, reason, message)) {
+    return false;
+  }
   Json next = Json::object(
       {{"type", Json(condition.type)},
        {"status", Json(state)},
-       {"reason", Json(reason_text(condition.reason))},
+       {"reason", Json(reason)},
        {"message", Json(message)},
        {"lastTransitionTime", Json(stays ? before->text({"lastTransitionTime"}) : now)}});
   if (condition.observed_generation > 0) {
@@ -155,6 +186,9 @@ bool is_transition(const Json& from, const Json& to, std::string_view type) {
 }
 
 bool same_status(const Json& a, const Json& b) {
+  if (a == b) {
+    return true;
+  }
   const std::vector<const Json*> ours = sorted_conditions(a.find(kConditions));
   const std::vector<const Json*> theirs = sorted_conditions(b.find(kConditions));
   if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),

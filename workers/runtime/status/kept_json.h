@@ -13,8 +13,10 @@ class KeptJson {
  public:
   KeptJson() = default;
   explicit KeptJson(const krm::Json& value) {
-    const std::string text = value.dump();
-    text_.assign(text.data(), text.size());  // without what dump() had in reserve
+    static thread_local std::string text;
+    text.clear();
+    value.dump_to(text);
+    text_.assign(text.data(), text.size());  // without reserve
   }
   /// null if there was none.
   [[nodiscard]] krm::Json value() const {

@@ -185,6 +185,9 @@ std::string_view cut_utf8(std::string_view text, std::size_t limit) noexcept {
 }
 
 std::string printable(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; })) {
+    return std::string(text);
+  }
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {

@@ -18,6 +18,7 @@ SharedClusters::SharedClusters(net::Loop& loop, std::string role)
 
 void SharedClusters::ask_at(net::Upstream& upstream, ApiClient::Params params) {
   proxy_ = std::make_unique<ApiClient>(loop_, upstream, std::move(params));
+  doubts_ = std::make_unique<DeletionDoubts>(loop_, *proxy_);
 }
 
 void SharedClusters::add(Unit& unit) {
@@ -40,6 +41,14 @@ void SharedClusters::add(Unit& unit) {
   rights.may_delete = [this, id](std::string_view cluster) {
     return owners_.may_delete(cluster, id);
   };
+  if (doubts_ != nullptr) {
+    rights.doubt = [this, id](const ObjectSample& object, std::uint32_t uid,
+                              std::function<void()> deleted) {
+      if (auto path = units_.at(id)->routed_path(object)) {
+        doubts_->add({id, std::move(*path), object.key.name, uid}, std::move(deleted));
+      }
+    };
+  }
   unit.share_clusters(std::move(rights));
 }
 
@@ -51,6 +60,9 @@ void SharedClusters::remove(const Unit& unit) {
   }
   const UnitId id = found->first;
   units_.erase(found);
+  if (doubts_ != nullptr) {
+    doubts_->drop(id);
+  }
   change([&](Actions& out) { owners_.on_unit_gone(id, out); });
 }
 

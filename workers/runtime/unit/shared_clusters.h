@@ -15,6 +15,7 @@
 #include "net/upstream.h"
 #include "workers/runtime/client/api_client.h"
 #include "workers/runtime/endpoints/cluster_owners.h"
+#include "workers/runtime/unit/deletion_doubts.h"
 #include "workers/runtime/unit/unit.h"
 
 namespace kintsugi::workers {
@@ -64,6 +65,7 @@ class SharedClusters {
   std::map<UnitId, Unit*> units_;
   UnitId next_ = 0;
   std::unique_ptr<ApiClient> proxy_;
+  std::unique_ptr<DeletionDoubts> doubts_;
   net::Timer timer_;
   bool asking_ = false;
   net::Job job_;

@@ -163,6 +163,33 @@ void Unit::settle_clusters() {
   }
 }
 
+void Unit::when_deleted(const CacheCore& cache, const CacheChange& change,
+                        std::function<void()> act) {
+  if (change.kind != CacheChange::Kind::kDeleted || is_ignored_cluster(change.key.cluster)) {
+    return;
+  }
+  if (change.announced || !rights_.doubt) {
+    if (may_delete(change.key.cluster)) {
+      act();
+    }
+    return;
+  }
+  ObjectSample object{
+      {},
+      {std::string(change.key.cluster), std::string(change.key.ns), std::string(change.key.name)}};
+  const std::size_t everywhere = everywhere_path(path_, "").size();
+  reflectors_.each([&](const Reflector& reflector) {
+    if (&reflector.cache() == &cache) {
+      object.collection = reflector.spec().target.substr(everywhere);
+    }
+  });
+  rights_.doubt(object, change.uid, [this, object, act = std::move(act)] {
+    if (!revision(object)) {
+      act();
+    }
+  });
+}
+
 std::optional<ObjectSample> Unit::sample(std::string_view cluster) const {
   const std::string everywhere = everywhere_path(path_, "");
   std::optional<ObjectSample> out;

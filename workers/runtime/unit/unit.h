@@ -58,6 +58,12 @@ struct Step {
   std::uint32_t epoch = 0;
 };
 
+/// An object of a collection ("/apis/<group>/<version>/<plural>"), of whatever unit.
+struct ObjectSample {
+  std::string collection;
+  Key key;
+};
+
 /// What a unit says of clusters, and asks, where other units may show them, too (RT-14): `seen`
 /// with the first object of one, `gone` when it shows none and nothing runs, `parked` as the answer
 /// to park(). ClusterOwners has the rules.
@@ -66,12 +72,10 @@ struct ClusterRights {
   using Ask = std::function<bool(std::string_view cluster)>;
   Tell seen, gone, parked;
   Ask may_act, may_delete;
-};
-
-/// An object of a collection ("/apis/<group>/<version>/<plural>"), of whatever unit.
-struct ObjectSample {
-  std::string collection;
-  Key key;
+  /// Asks whether an object that is not shown any more was deleted; calls `deleted` if so. Empty:
+  /// there is nobody to ask. @param uid  uid_hash() of it
+  std::function<void(const ObjectSample& object, std::uint32_t uid, std::function<void()> deleted)>
+      doubt;
 };
 
 /// One endpoint as one role sees it: its caches, controllers, place in the ring, client. Nothing of
@@ -147,11 +151,12 @@ class Unit {
   void when_clusters_go(std::function<void(std::string_view cluster)> go) {
     clusters_go_ = std::move(go);
   }
-  /// Whether an object that is not shown any more is deleted: not while its cluster moves.
-  [[nodiscard]] bool may_delete(std::string_view cluster) const {
-    return !rights_.may_delete || rights_.may_delete(cluster);
-  }
-  /// One of the objects of a cluster. Cost: O(objects).
+  /// To be told every change of a cache: `act` runs for an object that was deleted, at once where
+  /// its last state said so, else when the proxy says that nobody has it. It does not run for what
+  /// went with its cluster to another shard, nor while the cluster is shown twice, nor for what is
+  /// there again.
+  void when_deleted(const CacheCore& cache, const CacheChange& change, std::function<void()> act);
+  /// One of the objects of a cluster. Cost: O(collections).
   [[nodiscard]] std::optional<ObjectSample> sample(std::string_view cluster) const;
   /// shards::revision_number() of the same object here; nullopt: it is not shown.
   [[nodiscard]] std::optional<std::uint64_t> revision(const ObjectSample& sample) const;
@@ -215,6 +220,9 @@ class Unit {
   void on_change(Controller& controller, const CacheChange& change);
   void note_shown(const CacheChange& change);
   void settle_clusters();
+  [[nodiscard]] bool may_delete(std::string_view cluster) const {
+    return !rights_.may_delete || rights_.may_delete(cluster);
+  }
   [[nodiscard]] Controlled& controlled(const Controller& controller) const;
   void on_started(PartitionId partition);
   void load_started();

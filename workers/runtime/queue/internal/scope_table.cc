@@ -1,7 +1,8 @@
 #include "workers/runtime/queue/internal/scope_table.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
-#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -16,6 +17,7 @@ struct Head {
   std::uint8_t ns;
 };
 constexpr std::size_t kHead = 6;
+constexpr std::size_t kAhead = 16;  // texts that are fetched before they are read
 
 Head head_of(TextSlab::Ref scope, const TextSlab& texts) noexcept {
   Head head{};
@@ -48,44 +50,69 @@ std::size_t ScopeTable::home_of(Ref scope, const TextSlab& texts) const noexcept
   return home(hash_of(cluster(scope, texts), ns(scope, texts)));
 }
 
-void ScopeTable::grow(const TextSlab& texts) {
-  const std::vector<std::uint32_t> old = std::exchange(slots_, {});
-  slots_.assign(old.empty() ? 16 : old.size() * 2, 0);
-  for (const std::uint32_t slot : old) {
+bool ScopeTable::insert(Ref scope, std::size_t place) noexcept {
+  std::size_t at = place;
+  for (std::size_t i = 0; i <= farthest(); ++i) {
+    if (slots_[at] == 0) {
+      slots_[at] = slot_of(scope, place);
+      return true;
+    }
+    at = (at + 1) & mask();
+  }
+  return false;
+}
+
+/// Makes more slots than that if some pair would stand too far from its place.
+void ScopeTable::rebuild(std::size_t slots, unsigned bits, const TextSlab& texts) {
+  std::vector<Ref> all;
+  all.reserve(size_);
+  for (const std::uint32_t slot : slots_) {
     if (slot != 0) {
-      std::size_t i = home_of(slot - 1, texts);
-      while (slots_[i] != 0) {
-        i = (i + 1) & (slots_.size() - 1);
-      }
-      slots_[i] = slot;
+      all.push_back(scope_in(slot));
+    }
+  }
+  bits_ = bits;
+  bool done = false;
+  for (; !done; slots *= 2) {
+    std::vector<std::uint32_t>().swap(slots_);
+    slots_.assign(slots, 0);
+    done = true;
+    for (std::size_t i = 0; i < all.size() && done; ++i) {
+      __builtin_prefetch(texts.at(all[std::min(i + kAhead, all.size() - 1)]));
+      done = insert(all[i], home_of(all[i], texts));
     }
   }
 }
 
 ScopeTable::Ref ScopeTable::take(std::string_view cluster_text, std::string_view ns_text,
                                  std::uint64_t hash, TextSlab& texts) {
-  // Fuller than the index of keys: asked for new keys only, and one slot a key where none share.
-  if ((size_ + 1) * 8 > slots_.size() * 7) {
-    grow(texts);
+  if ((size_ + 1) * 4 > slots_.size() * 3) {
+    rebuild(slots_.empty() ? 16 : slots_.size() * 2, bits_, texts);
   }
-  std::size_t i = home(hash);
-  for (; slots_[i] != 0; i = (i + 1) & (slots_.size() - 1)) {
-    const Ref scope = slots_[i] - 1;
-    if (matches(scope, cluster_text, ns_text, texts)) {
+  std::size_t at = home(hash);
+  for (std::size_t i = 0; slots_[at] != 0 && i <= farthest(); ++i) {
+    const Ref scope = scope_in(slots_[at]);
+    if (distance(at) == i && matches(scope, cluster_text, ns_text, texts)) {
       const std::uint32_t users = head_of(scope, texts).users + 1;
       std::memcpy(texts.at(scope), &users, sizeof users);
       return scope;
     }
+    at = (at + 1) & mask();
   }
   const Ref scope = texts.allocate(kHead + cluster_text.size() + ns_text.size());
   const Head head{1, static_cast<std::uint8_t>(cluster_text.size()),
                   static_cast<std::uint8_t>(ns_text.size())};
-  char* at = texts.at(scope);
-  std::memcpy(at, &head, kHead);
-  at += kHead;
-  at += cluster_text.copy(at, cluster_text.size());
-  ns_text.copy(at, ns_text.size());
-  slots_[i] = scope + 1;
+  char* text = texts.at(scope);
+  std::memcpy(text, &head, kHead);
+  text += kHead;
+  text += cluster_text.copy(text, cluster_text.size());
+  ns_text.copy(text, ns_text.size());
+  if (scope + 1 >= std::uint32_t{1} << bits_) {
+    rebuild(slots_.size(), static_cast<unsigned>(std::bit_width(scope + 1)) + 1, texts);
+  }
+  while (!insert(scope, home(hash))) {
+    rebuild(slots_.size() * 2, bits_, texts);
+  }
   ++size_;
   return scope;
 }
@@ -96,15 +123,14 @@ void ScopeTable::drop(Ref scope, TextSlab& texts) noexcept {
     std::memcpy(texts.at(scope), &head.users, sizeof head.users);
     return;
   }
-  const std::size_t mask = slots_.size() - 1;
   std::size_t hole = home_of(scope, texts);
-  while (slots_[hole] != scope + 1) {
-    hole = (hole + 1) & mask;
+  const std::uint32_t slot = slot_of(scope, hole);
+  while (slots_[hole] != slot) {
+    hole = (hole + 1) & mask();
   }
   // Whoever would no longer be found behind the hole moves into it.
-  for (std::size_t i = (hole + 1) & mask; slots_[i] != 0; i = (i + 1) & mask) {
-    const std::size_t wanted = home_of(slots_[i] - 1, texts);
-    if (((i - wanted) & mask) >= ((i - hole) & mask)) {
+  for (std::size_t i = (hole + 1) & mask(); slots_[i] != 0; i = (i + 1) & mask()) {
+    if (distance(i) >= ((i - hole) & mask())) {
       slots_[hole] = slots_[i];
       hole = i;
     }

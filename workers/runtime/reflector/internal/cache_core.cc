@@ -102,9 +102,9 @@ void CacheCore::remove_handler(HandlerId id) noexcept {
                    listeners_.end());
 }
 
-void CacheCore::tell(const ObjectKey& key, Kind kind, bool initial, bool echo) {
+void CacheCore::tell(const CacheChange& change) {
   for (const Listener& one : listeners_) {
-    one.handler({key, kind, initial, echo});
+    one.handler(change);
   }
 }
 
@@ -186,6 +186,9 @@ void CacheCore::lift(std::uint32_t slot) {
 void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
   const bool known = holds(key.id);
   store(key.id, key, object);
+  if (!known) {
+    clusters_.add(key.cluster, key.id);
+  }
   bool hidden = false, echo = false;
   if (synced_ || !laid_.empty()) {
     const std::string_view text = text_of(key);
@@ -204,7 +207,10 @@ void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
   if (!hidden) {
     set_indexes(key.id, key);
   }
-  tell(key, known ? Kind::kUpdated : Kind::kAdded, !synced_, echo);
+  tell({.key = key,
+        .kind = known ? Kind::kUpdated : Kind::kAdded,
+        .initial = !synced_,
+        .echo = echo});
 }
 
 void CacheCore::on_delete(const ObjectKey& key) {
@@ -216,8 +222,14 @@ void CacheCore::on_delete(const ObjectKey& key) {
     }
   }
   remove_from_indexes(key.id);
+  CacheChange change{.key = key, .kind = Kind::kDeleted, .initial = !synced_};
+  if (holds(key.id)) {
+    clusters_.remove(key.cluster, key.id);
+    change.announced = leaving(key.id);
+    change.uid = uid(key.id);
+  }
   discard(key.id);
-  tell(key, Kind::kDeleted, !synced_);
+  tell(change);
 }
 
 void CacheCore::on_synced() {
@@ -227,15 +239,8 @@ void CacheCore::on_synced() {
 }
 
 std::optional<ObjectKey> CacheCore::any_of(std::string_view cluster) const {
-  for (Id id = 0; keys_ != nullptr && id < keys_->end_id(); ++id) {
-    if (holds(id)) {
-      const ObjectKey key = key_of(id);
-      if (key.cluster == cluster) {
-        return key;
-      }
-    }
-  }
-  return std::nullopt;
+  const std::optional<Id> id = clusters_.any(cluster);
+  return id ? std::optional(key_of(*id)) : std::nullopt;
 }
 
 std::optional<std::uint64_t> CacheCore::revision(const ObjectKey& key) const {
@@ -244,7 +249,8 @@ std::optional<std::uint64_t> CacheCore::revision(const ObjectKey& key) const {
 }
 
 std::size_t CacheCore::bytes() const noexcept {
-  std::size_t sum = (recent_.all.capacity() + echoes_.all.capacity()) * sizeof(std::uint64_t);
+  std::size_t sum =
+      clusters_.bytes() + (recent_.all.capacity() + echoes_.all.capacity()) * sizeof(std::uint64_t);
   for (const ObjectIndex& one : indexes_) {
     sum += one.bytes();
   }

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "shards/informer.h"
+#include "workers/runtime/reflector/internal/cluster_lists.h"
 #include "workers/runtime/reflector/internal/object_index.h"
 
 namespace kintsugi::workers {
@@ -24,7 +25,16 @@ struct CacheChange {
   bool initial = false;  ///< of the first list, or told to a handler that came later: priority -100
   /// An own write comes back, and brought nothing else that Projection::same looks at.
   bool echo = false;
+  /// Of kDeleted: the last state said that it would be (deletionTimestamp). Else it may as well
+  /// have gone elsewhere with its cluster: Unit::when_deleted.
+  bool announced = false;
+  std::uint32_t uid = 0;  ///< uid_hash() of what was deleted
 };
+
+/// By which a cache knows an object from another of its name.
+[[nodiscard]] inline std::uint32_t uid_hash(std::string_view uid) noexcept {
+  return static_cast<std::uint32_t>(std::hash<std::string_view>{}(uid));
+}
 
 /// The part of ObjectCache that does not depend on what is kept of an object: who is told, who
 /// waits, own writes, indexes. Keys and revisions are those of the informer's table. No clock.
@@ -79,7 +89,7 @@ class CacheCore : public shards::InformerSink {
   /// Heap in use for all but the keys (KeyTable::bytes()) and what objects allocate [bytes].
   [[nodiscard]] virtual std::size_t bytes() const noexcept;
 
-  /// One of the objects that the watch has of a cluster. Cost: O(objects).
+  /// One of the objects that the watch has of a cluster. Cost: O(1).
   [[nodiscard]] std::optional<shards::ObjectKey> any_of(std::string_view cluster) const;
   /// shards::revision_number() of what the watch has under that key.
   [[nodiscard]] std::optional<std::uint64_t> revision(const shards::ObjectKey& key) const;
@@ -100,6 +110,8 @@ class CacheCore : public shards::InformerSink {
   [[nodiscard]] virtual bool holds(Id id) const noexcept = 0;
   /// Hash of the uid of an object that is held.
   [[nodiscard]] virtual std::uint32_t uid(Id id) const noexcept = 0;
+  /// Whether an object that is held said that it would be deleted.
+  [[nodiscard]] virtual bool leaving(Id id) const noexcept = 0;
   virtual void collect(std::size_t index, Id id, const shards::ObjectKey& key,
                        IndexValues& values) const = 0;
 
@@ -144,7 +156,7 @@ class CacheCore : public shards::InformerSink {
     [[nodiscard]] bool has(std::string_view key, std::uint64_t revision) const noexcept;
   };
 
-  void tell(const shards::ObjectKey& key, Kind kind, bool initial, bool echo = false);
+  void tell(const CacheChange& change);
   void set_indexes(Id id, const shards::ObjectKey& key);
   void remove_from_indexes(Id id);
   void lift(std::uint32_t slot);
@@ -153,6 +165,7 @@ class CacheCore : public shards::InformerSink {
 
   std::string default_cluster_;
   std::vector<ObjectIndex> indexes_;
+  ClusterLists clusters_;  // of what the watch has
   const shards::KeyTable* keys_ = nullptr;
   bool synced_ = false;
   std::vector<Listener> listeners_;
