@@ -47,7 +47,7 @@ struct Outcome {
 /// The keyed work queue of one controller of one unit (RT-40 to RT-47): a set of keys that are
 /// ready, waiting for a time, or being worked on. No clock, no thread, no I/O; time must not run
 /// backwards. Cost: all O(1), no allocation per key. Memory per key beyond its texts: 41 to 48
-/// bytes where keys share (cluster, namespace), whose text is kept once; 58 to 66 where no two do.
+/// bytes where keys share (cluster, namespace), whose text is kept once; 59 to 68 where no two do.
 /// `bench_work_queue` measures it. Threads: one at a time.
 class KeyedQueue {
  public:

@@ -70,10 +70,13 @@ std::vector<std::function<void()>> CacheCore::due(TimePoint now) {
       continue;
     }
     const std::string text = overlays_[slot].key;
+    CacheChange change{.key = shards::split_key(text),
+                       .announced = leaving(kOverlay | slot),
+                       .uid = uid(kOverlay | slot)};
     lift(slot);
-    ObjectKey key = shards::split_key(text);
-    key.id = keys_->find(text);
-    tell(key, key.id == shards::KeyTable::kNone ? Kind::kDeleted : Kind::kUpdated, false);
+    change.key.id = keys_->find(text);
+    change.kind = change.key.id == shards::KeyTable::kNone ? Kind::kDeleted : Kind::kUpdated;
+    tell(change);
   }
   std::vector<std::function<void()>> calls;
   for (std::size_t i = 0; i < waiters_.size();) {
