@@ -125,8 +125,8 @@ class Json {
     std::size_t max_depth = 10'000;
     bool collect_duplicates = false;
     /// A member that is left out, by the names that lead to it, the outermost object's first: of
-    /// its value no more than strings and brackets is read. Of several of that name the first; names
-    /// that are written with escapes are not found. {}: none. Lifetime: the call.
+    /// its value no more than strings and brackets is read. Of several of that name the first;
+    /// names that are written with escapes are not found. {}: none. Lifetime: the call.
     std::span<const std::string_view> leave_out{};
   };
   struct ParseReport {

@@ -15,7 +15,7 @@
 #include "net/upstream.h"
 #include "workers/runtime/client/api_client.h"
 #include "workers/runtime/endpoints/cluster_owners.h"
-#include "workers/runtime/unit/deletion_doubts.h"
+#include "workers/runtime/unit/internal/deletion_doubts.h"
 #include "workers/runtime/unit/unit.h"
 
 namespace kintsugi::workers {

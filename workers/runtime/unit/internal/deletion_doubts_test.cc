@@ -1,4 +1,4 @@
-#include "workers/runtime/unit/deletion_doubts.h"
+#include "workers/runtime/unit/internal/deletion_doubts.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shards/testing/support.h"
-#include "workers/runtime/reflector/internal/cache_core.h"
+#include "workers/runtime/reflector/object_cache.h"
 
 namespace kintsugi::workers {
 namespace {

@@ -1,8 +1,8 @@
-#include "workers/runtime/unit/deletion_doubts.h"
+#include "workers/runtime/unit/internal/deletion_doubts.h"
 
 #include <utility>
 
-#include "workers/runtime/reflector/internal/cache_core.h"
+#include "workers/runtime/reflector/object_cache.h"
 
 namespace kintsugi::workers {
 namespace {
