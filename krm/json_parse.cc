@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -9,39 +7,39 @@
 #include <system_error>
 
 #include "base/strings.h"
-#include "krm/internal/json_reader.h"
 #include "krm/internal/json_text.h"
 #include "krm/internal/member_span.h"
 #include "krm/internal/plain_bytes.h"
 #include "krm/json.h"
 
+#if defined(__SSE2__)
+#define RAPIDJSON_SSE2
+#endif
+// RapidJSON 1.1 adds to the null pointer of an empty stack, harmlessly; clang's sanitizer objects.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((no_sanitize("pointer-overflow"))), apply_to = function)
+#endif
+#include <rapidjson/reader.h>
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
 namespace kintsugi::krm {
 namespace {
 
 constexpr std::size_t kMaxDuplicates = 100;  // as in sigs.k8s.io/json
+constexpr std::size_t kPadding = 32;         // vector loads may read past the end
 
-/// Of a number of which std::from_chars says that no double is it.
-bool is_too_large(std::string_view text) {
-  return std::isinf(std::strtod(std::string(text).c_str(), nullptr));
-}
+bool is_utf8(std::string_view text) noexcept { return is_ascii(text) || is_valid_utf8(text); }
 
-constexpr std::size_t kLongInteger = 300;  // digits of what may be no double
-
-/// int64 where it fits, a double where 17 digits say it all, else the text. nullopt: more than any
-/// double is.
-std::optional<Json> to_number(std::string_view text) {
+/// int64 where it fits, a double where 17 digits say it all, else the text.
+Json to_number(std::string_view text) {
   const char* const end = text.data() + text.size();
   const bool real = text.find_first_of(".eE") != std::string_view::npos;
   if (!real) {
     std::int64_t integer = 0;
     const auto result = std::from_chars(text.data(), end, integer);
-    if (result.ec == std::errc()) {
-      return Json(integer);
-    }
-    if (text.size() > kLongInteger && is_too_large(text)) {
-      return std::nullopt;
-    }
-    return Json::big_number(std::string(text));
+    return result.ec == std::errc() ? Json(integer) : Json::big_number(std::string(text));
   }
   int digits = 0;
   int trailing_zeros = 0;
@@ -54,65 +52,62 @@ std::optional<Json> to_number(std::string_view text) {
   }
   double value = 0;
   const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() && is_too_large(text)) {
-    return std::nullopt;
-  }
   if (result.ec != std::errc() || digits - trailing_zeros > 17) {
     return Json::big_number(std::string(text));
   }
   return Json(value == 0 ? 0.0 : value);  // -0.0 would be read back as the integer 0
 }
 
-/// Takes what JsonReader reads. Finished values wait on one flat stack until their container ends,
+/// Takes RapidJSON's events. Finished values wait on one flat stack until their container ends,
 /// so every container is allocated once, in its final size.
 class Builder {
  public:
-  Builder(std::size_t max_depth, bool collect_duplicates)
-      : max_depth_(max_depth), collect_duplicates_(collect_duplicates) {
+  /// @param check_text whether decoded strings may be no UTF-8: RapidJSON lets an escaped low
+  ///        surrogate pass that follows no high one.
+  Builder(std::size_t max_depth, bool collect_duplicates, bool check_text)
+      : max_depth_(max_depth), collect_duplicates_(collect_duplicates), check_text_(check_text) {
     values_.reserve(64);
     keys_.reserve(32);
     frames_.reserve(16);
   }
 
-  // The handler of JsonReader.
-  void literal(Json value) { values_.push_back(std::move(value)); }
-  void text(std::string_view text) { values_.emplace_back(text); }
-  void key(std::string_view text) { keys_.push_back(text); }
-  bool number(std::string_view text) {
-    std::optional<Json> value = to_number(text);
-    too_large_ = !value;
-    if (value) {
-      values_.push_back(std::move(*value));
-    }
-    return !too_large_;
+  // The handler interface of rapidjson::Reader.
+  bool Null() { return add(Json()); }
+  bool Bool(bool value) { return add(Json(value)); }
+  bool Int(int value) { return add(Json(value)); }
+  bool Uint(unsigned value) { return add(Json(static_cast<std::uint64_t>(value))); }
+  bool Int64(std::int64_t value) { return add(Json(value)); }
+  bool Uint64(std::uint64_t value) { return add(Json(value)); }
+  bool Double(double value) { return add(Json(value)); }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    return add(to_number({text, size}));
   }
-  bool open(bool is_object) {
-    if (frames_.size() >= max_depth_) {
-      too_deep_ = true;
-      return false;
-    }
-    frames_.push_back({values_.size(), keys_.size(), is_object});
-    return true;
+  bool String(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    return is_text({text, size}) && add(Json(std::string_view(text, size)));
   }
-  [[nodiscard]] bool is_open() const noexcept { return !frames_.empty(); }
-  [[nodiscard]] bool in_object() const noexcept { return frames_.back().is_object; }
-  void close() {
+  bool Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    keys_.emplace_back(text, size);
+    return is_text({text, size});
+  }
+  bool StartObject() { return open(true); }
+  bool StartArray() { return open(false); }
+
+  bool EndObject(rapidjson::SizeType /*count*/) {
     const Frame frame = frames_.back();
-    Json container;
-    if (frame.is_object) {
-      fill(container.edit_members(), frame);
-      keys_.resize(frame.first_key);
-    } else {
-      const auto first = values_.begin() + static_cast<std::ptrdiff_t>(frame.first_value);
-      container.edit_items().assign(std::make_move_iterator(first),
-                                    std::make_move_iterator(values_.end()));
-    }
-    values_.resize(frame.first_value);
-    frames_.pop_back();
-    values_.push_back(std::move(container));
+    Json object;
+    fill(object.edit_members(), frame);
+    keys_.resize(frame.first_key);
+    return close(frame, std::move(object));
+  }
+  bool EndArray(rapidjson::SizeType /*count*/) {
+    const Frame frame = frames_.back();
+    const auto first = values_.begin() + static_cast<std::ptrdiff_t>(frame.first_value);
+    Json array;
+    array.edit_items().assign(std::make_move_iterator(first),
+                              std::make_move_iterator(values_.end()));
+    return close(frame, std::move(array));
   }
 
-  [[nodiscard]] bool too_large() const { return too_large_; }
   [[nodiscard]] bool too_deep() const { return too_deep_; }
   [[nodiscard]] Json take() { return std::move(values_.front()); }
   [[nodiscard]] std::vector<std::string> take_duplicates() {
@@ -133,6 +128,26 @@ class Builder {
     std::size_t first_key;
     bool is_object;
   };
+
+  bool is_text(std::string_view text) { return !check_text_ || is_utf8(text); }
+  bool add(Json value) {
+    values_.push_back(std::move(value));
+    return true;
+  }
+  bool open(bool is_object) {
+    if (frames_.size() >= max_depth_) {
+      too_deep_ = true;
+      return false;
+    }
+    frames_.push_back({values_.size(), keys_.size(), is_object});
+    return true;
+  }
+  bool close(const Frame& frame, Json container) {
+    values_.resize(frame.first_value);
+    frames_.pop_back();
+    values_.push_back(std::move(container));
+    return true;
+  }
 
   void fill(Json::Object& members, const Frame& frame) {
     const std::string_view* const keys = keys_.data() + frame.first_key;
@@ -191,13 +206,65 @@ class Builder {
 
   const std::size_t max_depth_;
   const bool collect_duplicates_;
-  bool too_deep_ = false, too_large_ = false;
+  const bool check_text_;
+  bool too_deep_ = false;
   std::vector<Json> values_;
   std::vector<std::string_view> keys_;  // point into the parse buffer
   std::vector<Frame> frames_;
   std::vector<std::uint32_t> order_;
   std::vector<std::pair<const char*, std::string>> duplicates_;  // position, path
 };
+
+std::string explain(std::string_view text, rapidjson::ParseErrorCode code) {
+  std::string message = describe_json_error(text);
+  if (!message.empty()) {
+    return message;
+  }
+  switch (code) {
+    case rapidjson::kParseErrorNumberTooBig:
+      return "json: number out of range of type float64";
+    default:
+      return "invalid JSON";
+  }
+}
+
+/// Characters that no JSON text has: RapidJSON 1.1 lets these pass in strings, of which it looks at
+/// 16 bytes at once.
+bool has_unseen_controls(std::string_view text) noexcept { return has_any_of(text, 0x1a, 0x1f); }
+
+/// Half of a surrogate pair, as \uXXXX at a place of a text.
+enum class Half { kNone, kHigh, kLow };
+
+Half half_at(std::string_view text, std::size_t place) {
+  const std::string_view code = text.substr(std::min(place, text.size()), 6);
+  if (code.size() < 6 || code[0] != '\\' || code[1] != 'u' || (code[2] | 0x20) != 'd') {
+    return Half::kNone;
+  }
+  const char c = static_cast<char>(code[3] | 0x20);
+  return c == '8' || c == '9' || c == 'a' || c == 'b'   ? Half::kHigh
+         : c == 'c' || c == 'd' || c == 'e' || c == 'f' ? Half::kLow
+                                                        : Half::kNone;
+}
+
+/// Escaped halves of surrogate pairs that have no other half become U+FFFD, as in Go.
+std::string with_whole_pairs(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t length = text[i] == '\\' && i + 1 < text.size() ? 2 : 1;
+    const Half half = half_at(text, i);
+    if (half == Half::kHigh && half_at(text, i + 6) == Half::kLow) {
+      length = 12;
+    } else if (half != Half::kNone) {
+      out += "\\ufffd";
+      i += 6;
+      continue;
+    }
+    out += text.substr(i, length);
+    i += length;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -206,38 +273,49 @@ Expected<Json> Json::parse(std::string_view text, const ParseOptions& options,
   if (text.size() > 0xFFFFFFF0U) {
     return fail(Errc::kBadRequest, "JSON text of more than 4 GiB");
   }
-  if (!is_ascii(text) && !is_valid_utf8(text)) {
+  if (!is_utf8(text)) {
     std::string message = describe_json_error(text);
     return fail(Errc::kBadRequest, message.empty() ? "invalid UTF-8 in string" : message);
+  }
+  if (has_unseen_controls(text)) {
+    return fail(Errc::kBadRequest, explain(text, rapidjson::kParseErrorNone));
   }
   const std::optional<MemberSpan> gap =
       options.leave_out.empty() ? std::nullopt : find_member(text, options.leave_out);
   // Decoded in place, in a copy: keys and strings are then views into it.
-  const auto buffer = std::make_unique_for_overwrite<char[]>(text.size() + kJsonPadding);
+  const auto buffer = std::make_unique_for_overwrite<char[]>(text.size() + kPadding);
   std::size_t size = text.copy(buffer.get(), gap ? gap->begin : text.size());
   if (gap) {
     size += text.substr(gap->end).copy(buffer.get() + size, text.size() - gap->end);
   }
-  std::memset(buffer.get() + size, 0, kJsonPadding);
-  Builder builder(options.max_depth, options.collect_duplicates && report != nullptr);
-  JsonReader<Builder> reader(buffer.get(), size, builder);
-  if (reader.read()) {
-    if (report != nullptr) {
-      report->duplicate_fields = builder.take_duplicates();
-    }
-    return builder.take();
-  }
+  std::memset(buffer.get() + size, 0, kPadding);
+  rapidjson::InsituStringStream stream(buffer.get());
+  rapidjson::Reader reader;
+  Builder builder(options.max_depth, options.collect_duplicates && report != nullptr,
+                  text.find("\\u") != std::string_view::npos);
+  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
+                              rapidjson::kParseIterativeFlag | rapidjson::kParseInsituFlag;
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (builder.too_deep()) {
     return fail(Errc::kBadRequest, "exceeded max depth");
   }
-  if (gap) {  // what is wrong is told of the whole text
-    return parse(text, {options.max_depth, options.collect_duplicates, {}}, report);
+  // A NUL byte ends RapidJSON's input, not ours.
+  if (result.IsError() || stream.Tell() != size) {
+    if (gap) {  // what is wrong is told of the whole text
+      return parse(text, {options.max_depth, options.collect_duplicates, {}}, report);
+    }
+    const bool halved = result.Code() == rapidjson::kParseErrorStringUnicodeSurrogateInvalid ||
+                        result.Code() == rapidjson::kParseErrorTermination;
+    if (std::string whole = halved ? with_whole_pairs(text) : std::string();
+        whole != text && halved) {
+      return parse(whole, options, report);  // has none, so that it comes here once
+    }
+    return fail(Errc::kBadRequest, explain(text, result.Code()));
   }
-  std::string message = describe_json_error(text);
-  if (message.empty()) {
-    message = builder.too_large() ? "json: number out of range of type float64" : "invalid JSON";
+  if (report != nullptr) {
+    report->duplicate_fields = builder.take_duplicates();
   }
-  return fail(Errc::kBadRequest, message);
+  return builder.take();
 }
 
 }  // namespace kintsugi::krm
