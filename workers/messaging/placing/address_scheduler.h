@@ -75,7 +75,7 @@ struct AddressPlacing {
 /// what it has. Order of use: set_scale, set_broker for all, set for all, decide(); a status is
 /// written with the resourceVersion as precondition before the first request; after a conflict
 /// set() with what was read. Deterministic: who waits is tried oldest first. Cost: O(log brokers)
-/// an event, and one look at each waiting address when room came. Memory: about 500 B an address.
+/// an event, and one look at each waiting address when room came. Memory: about 80 B an address.
 /// Limits: 65,535 brokers, hosts 253 B. Threads: one.
 class AddressScheduler {
  public:

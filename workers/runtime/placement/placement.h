@@ -21,6 +21,8 @@ struct Host {
   std::int64_t capacity = 0;  ///< 0 .. 2^31-1, in the same measure as Claim::unit_size
   bool schedulable = true;
   std::vector<std::string> labels;  ///< what Claim::affinity may name
+  /// Claims on it that this pool is not told of and `capacity` leaves out; kMostFree counts them.
+  std::int64_t other_claims = 0;
 };
 
 /// n units on one host. On the wire {podName, vreplicas}.

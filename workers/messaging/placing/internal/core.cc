@@ -22,13 +22,11 @@ std::int64_t mebibytes(std::int64_t bytes) noexcept {
 AddressScheduler::Core::Core() : library_(std::make_unique<Placement>(Placement::Params{})) {}
 
 AddressScheduler::Core::Item* AddressScheduler::Core::find(ObjectId object) noexcept {
-  const auto found = items_.find(object);
-  return found == items_.end() ? nullptr : &found->second;
+  return items_.find(object);
 }
 
 const AddressScheduler::Core::Item* AddressScheduler::Core::find(ObjectId object) const noexcept {
-  const auto found = items_.find(object);
-  return found == items_.end() ? nullptr : &found->second;
+  return items_.find(object);
 }
 
 BrokerSlot AddressScheduler::Core::intern(std::string_view host) {
@@ -100,33 +98,30 @@ void AddressScheduler::Core::rescale() {
   for (Broker& broker : brokers_) {
     broker.used = broker.zeros = broker.queues = broker.mebibytes = 0;
     broker.bytes = 0;
-    broker.told = -1;
+    broker.told_room = -1;
   }
-  for (auto& [object, item] : items_) {
-    account(item, 1);
-  }
+  items_.each([this](const Item& item) { account(item, 1); });
   for (const auto& [host, slot] : slots_) {
     push(slot);
   }
-  for (auto& [object, item] : items_) {
-    commit(item);
-  }
 }
 
-void AddressScheduler::Core::push(BrokerSlot slot, bool raise, bool close) {
+void AddressScheduler::Core::push(BrokerSlot slot, bool close) {
   Broker& broker = brokers_[slot];
   const std::int64_t free = broker.open() && !close ? std::max<std::int64_t>(0, room(broker)) : 0;
   const std::int64_t capacity =
-      std::min<std::int64_t>(broker.used + free, std::numeric_limits<std::int32_t>::max());
-  if (capacity == broker.told || (raise && capacity < broker.told)) {
+      std::min<std::int64_t>(free, std::numeric_limits<std::int32_t>::max());
+  if (capacity == broker.told_room && broker.queues == broker.told_queues) {
     return;
   }
-  broker.told = capacity;
+  broker.told_room = capacity;
+  broker.told_queues = broker.queues;
   Host host;
   host.id = broker.view.host;
   host.ordinal = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(broker.view.index, 0, std::numeric_limits<std::int32_t>::max()));
   host.capacity = capacity;
+  host.other_claims = broker.queues;
   (void)library_->host_changed(host);
 }
 
@@ -143,26 +138,6 @@ void AddressScheduler::Core::account(const Item& item, int sign) {
   }
 }
 
-void AddressScheduler::Core::commit(const Item& item) {
-  const std::string key = std::to_string(item.age.object);
-  if (item.hosts.empty()) {
-    (void)library_->release(key);
-    return;
-  }
-  Claim claim;
-  claim.key = key;
-  claim.wanted = static_cast<std::int64_t>(item.hosts.size());
-  claim.unit_size = units(share_of(item, claim.wanted));
-  claim.policy = Policy::kMostFree;
-  claim.one_per_host = true;
-  for (const BrokerSlot slot : item.hosts.view()) {
-    claim.committed.push_back({brokers_[slot].view.host, 1});
-  }
-  if (const Expected<Delta> delta = library_->schedule(claim); delta && delta->write) {
-    library_->write_succeeded(key, delta->placements);
-  }
-}
-
 void AddressScheduler::Core::put(Item& item, std::span<const BrokerSlot> hosts) {
   std::vector<BrokerSlot> next(hosts.begin(), hosts.end());
   const std::vector<BrokerSlot> old(item.hosts.view().begin(), item.hosts.view().end());
@@ -174,10 +149,6 @@ void AddressScheduler::Core::put(Item& item, std::span<const BrokerSlot> hosts) 
                   [this](BrokerSlot slot) { return needs_rescale(brokers_[slot]); })) {
     rescale();
   } else {
-    for (const BrokerSlot slot : next) {
-      push(slot, true);  // before the claim: nothing is taken off
-    }
-    commit(item);
     for (const BrokerSlot slot : next) {
       push(slot);
     }
@@ -225,7 +196,7 @@ void AddressScheduler::Core::set_broker(const BrokerView& view) {
   broker.view.capacity = std::max<std::int64_t>(0, view.capacity);
   broker.known = true;
   broker.seen = broker.seen || view.connected;
-  broker.told = -1;  // the index may be another one
+  broker.told_room = -1;  // the index may be another one
   if (needs_rescale(broker)) {
     rescale();
   }
@@ -236,12 +207,12 @@ void AddressScheduler::Core::set_broker(const BrokerView& view) {
   }
   everywhere_changed();
   if (broker.queues > 0) {
-    for (const auto& [object, item] : items_) {
+    items_.each([this, slot](const Item& item) {
       if (item.hosts.has(slot)) {
         due_.insert(item.age);
         moved(item);
       }
-    }
+    });
   }
 }
 
@@ -257,11 +228,11 @@ void AddressScheduler::Core::broker_gone(std::string_view host) {
   room_ = true;
   everywhere_changed();
   if (brokers_[slot].queues > 0) {
-    for (const auto& [object, item] : items_) {
+    items_.each([this, slot](const Item& item) {
       if (item.hosts.has(slot)) {
         due_.insert(item.age);
       }
-    }
+    });
   }
   drop_unused(slot);
 }

@@ -9,20 +9,21 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
+#include "workers/messaging/model/by_number.h"
 #include "workers/messaging/placing/address_scheduler.h"
 #include "workers/messaging/placing/internal/slot_list.h"
 #include "workers/runtime/placement/placement.h"
 
 namespace kintsugi::workers {
 
-/// What stands behind AddressScheduler; its header has the contract. What the placement library
-/// knows of an address is always what `hosts` says: every claim is committed where it is, and a
-/// broker that takes nothing new counts as one that holds exactly what it has. Threads: one.
+/// What stands behind AddressScheduler; its header has the contract. The placement
+/// library is asked where something new fits: it knows what each broker has free and how many
+/// addresses are there, but no address, since 100,000 of its claims would be a third of a worker's
+/// memory. A broker that takes nothing new has nothing free. Threads: one.
 class AddressScheduler::Core {
  public:
   Core();
@@ -50,14 +51,14 @@ class AddressScheduler::Core {
   static constexpr ObjectId kNone = 0xffffffffU;
   struct Broker {
     BrokerView view;
-    bool known = false;          // false: gone, some address has it still
-    bool seen = false;           // was connected once
-    std::int64_t used = 0;       // units of its addresses
-    std::int64_t zeros = 0;      // addresses without a request
-    std::int64_t queues = 0;     // addresses
-    std::int64_t mebibytes = 0;  // of requests, each rounded up: never overflows
-    std::uint64_t bytes = 0;     // of requests, modulo 2^64
-    std::int64_t told = -1;      // capacity that the library knows; -1: none
+    bool known = false;                            // false: gone, some address has it still
+    bool seen = false;                             // was connected once
+    std::int64_t used = 0;                         // units of its addresses
+    std::int64_t zeros = 0;                        // addresses without a request
+    std::int64_t queues = 0;                       // addresses
+    std::int64_t mebibytes = 0;                    // of requests, each rounded up: never overflows
+    std::uint64_t bytes = 0;                       // of requests, modulo 2^64
+    std::int64_t told_room = -1, told_queues = 0;  // that the library knows; -1: nothing
     [[nodiscard]] bool open() const noexcept { return known && view.connected && !view.excluded; }
   };
   struct Item {
@@ -95,14 +96,12 @@ class AddressScheduler::Core {
   [[nodiscard]] std::int64_t room(const Broker& broker) const noexcept;
   [[nodiscard]] bool needs_rescale(const Broker& broker) const noexcept;
   void rescale();
-  /// Tells the library what a broker holds.
-  /// @param raise  not less than it knows.
-  /// @param close  nothing more than it has.
-  void push(BrokerSlot slot, bool raise = false, bool close = false);
+  /// Tells the library what a broker has free.
+  /// @param close  takes nothing.
+  void push(BrokerSlot slot, bool close = false);
   void account(const Item& item, int sign);
   /// Makes `hosts` the place of an item, whatever it takes.
   void put(Item& item, std::span<const BrokerSlot> hosts);
-  void commit(const Item& item);
 
   // Decisions.
   void try_place(Item& item);
@@ -130,7 +129,7 @@ class AddressScheduler::Core {
   std::vector<Broker> brokers_;
   std::vector<BrokerSlot> free_slots_;
   StringMap<BrokerSlot> slots_;
-  std::unordered_map<ObjectId, Item> items_;
+  ByNumber<Item> items_;
   std::set<std::pair<ObjectId, ObjectId>> followers_;  // (pinned to, item)
   std::set<std::pair<ObjectId, ObjectId>> sources_;    // (target, item)
   std::set<ObjectId> everywhere_;

@@ -116,7 +116,7 @@ std::vector<BrokerSlot> AddressScheduler::Core::pick(std::int64_t size, std::int
     return hosts;
   }
   for (const BrokerSlot slot : not_these) {
-    push(slot, false, true);
+    push(slot, true);
   }
   Claim claim;
   claim.key = "?";  // of no address: what the library knows of the others stays

@@ -133,7 +133,7 @@ void HostTable::enter(HostSlot slot) {
   }
   if (with_free_) {
     state.indexed_free = state.free();
-    state.indexed_claims = state.claims.size();
+    state.indexed_claims = state.all_claims();
     by_free_.insert({state.indexed_free, state.indexed_claims, slot});
   }
 }
@@ -215,10 +215,10 @@ void HostTable::reindex(HostSlot slot) {
     }
   }
   if (with_free_ &&
-      (state.indexed_free != state.free() || state.indexed_claims != state.claims.size())) {
+      (state.indexed_free != state.free() || state.indexed_claims != state.all_claims())) {
     auto node = by_free_.extract({state.indexed_free, state.indexed_claims, slot});
     state.indexed_free = state.free();
-    state.indexed_claims = state.claims.size();
+    state.indexed_claims = state.all_claims();
     node.value() = {state.indexed_free, state.indexed_claims, slot};
     by_free_.insert(std::move(node));
   }
@@ -271,7 +271,7 @@ const HostTable::FreeIndex& HostTable::by_free() {
     for (const HostSlot slot : in_order()) {
       State& state = hosts_[slot];
       state.indexed_free = state.free();
-      state.indexed_claims = state.claims.size();
+      state.indexed_claims = state.all_claims();
       by_free_.insert({state.indexed_free, state.indexed_claims, slot});
     }
   }

@@ -42,12 +42,15 @@ class HostTable {
     std::uint32_t eighth = kNoSlot;  // in Zone::buckets; kNoSlot: in none
     std::uint32_t in_group = 0;
     std::int64_t indexed_free = 0;  // as in by_free
-    std::size_t indexed_claims = 0;
+    std::int64_t indexed_claims = 0;
     std::uint64_t mark = 0;  // of the decision that uses `entry`
     std::uint32_t entry = 0;
 
     [[nodiscard]] bool usable() const noexcept { return known && host.schedulable; }
     [[nodiscard]] std::int64_t free() const noexcept { return host.capacity - held; }
+    [[nodiscard]] std::int64_t all_claims() const noexcept {
+      return static_cast<std::int64_t>(claims.size()) + host.other_claims;
+    }
   };
   struct Bucket {
     std::uint64_t mask = 0;
@@ -63,7 +66,7 @@ class HostTable {
   };
   struct ByFree {
     std::int64_t free;
-    std::size_t claims;
+    std::int64_t claims;
     HostSlot slot;
   };
   struct ByFreeLess {

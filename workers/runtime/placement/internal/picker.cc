@@ -235,7 +235,7 @@ HostSlot Picker::best_free() {
   HostSlot best = kNoSlot;
   const HostTable::ByFreeLess less = index.key_comp();
   const auto key = [this](HostSlot slot) {
-    return HostTable::ByFree{hosts_[slot].free(), hosts_[slot].claims.size(), slot};
+    return HostTable::ByFree{hosts_[slot].free(), hosts_[slot].all_claims(), slot};
   };
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const HostSlot slot = entry_host_[i];
