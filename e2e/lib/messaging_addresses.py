@@ -1,12 +1,12 @@
 """Tests about addresses: one worker for a class, infras of router stand-ins and of the topic's brokers (a real Artemis each), and what
 both hold."""
+import concurrent.futures
 import contextlib
 import functools
 import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 import unittest
@@ -20,18 +20,27 @@ import worker
 CORE = {"address": "router.config.address", "autoLink": "router.config.autoLink", "linkRoute": "router.config.linkRoute"}
 WRITES = ("CREATE", "UPDATE", "DELETE")
 KINDS = ("Address", "AddressSpace", "AddressSpacePlan", "AddressPlan", "MessagingInfra")
+SIZE = 64 << 20
+
+
+def begin(sizes=(SIZE,), memory=192):
+    """For a topic's setUpModule: an installation of one shard, and brokers b0, b1, … of these sizes [bytes] with heaps of `memory` MiB."""
+    installation = kit.Installation(shards=1).start_for()
+    Case.brokers = [amqp.Artemis(f"b{number}", memory, size, address_full_policy="FAIL") for number, size in enumerate(sizes)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(amqp.Artemis.start_for, Case.brokers))
+    Case.stage = messaging_stage.Stage(installation, shards=("root",))
 
 
 class Case(unittest.TestCase):
-    """The topic has `stage` and `brokers`. Each test has a space of its own, which goes with all that is in it."""
+    """The topic's setUpModule calls begin(). Each test has a space of its own, which goes with all that is in it."""
 
     CHECKS, maxDiff = {}, None
     WORKER = {}
+    stage, brokers = None, []
 
     @classmethod
     def setUpClass(cls):
-        topic = sys.modules[cls.__module__]
-        cls.stage, cls.brokers = topic.stage, topic.brokers
         cls.start_worker()
         cls.addClassCleanup(lambda: cls.worker.__exit__())
         cls.tenant = messaging_stage.Tenant(cls.stage.consumers["root"])
@@ -224,8 +233,19 @@ class Case(unittest.TestCase):
         return functools.partial(self.client.do, connection=name)
 
 
+class Two(Case):
+    """An infra `two`: the routers `one` and `other`, and `broker`."""
+
+    @classmethod
+    def infras(cls):
+        cls.infra("two", 2, cls.brokers)
+
+    def setUp(self):
+        [self.broker], (self.one, self.other) = self.brokers, self.routers["two"]
+
+
 class Endings:
-    """Of a Case with an infra `two` of two routers and one broker."""
+    """Of Two."""
 
     COUNT = 40
 
@@ -249,7 +269,7 @@ class Endings:
 
 
 class Restarts:
-    """Of a Case with an infra `two`; its routers are `one` and `other`."""
+    """Of Two."""
 
     CHECKS = {"counters": "1s", "sweep": "1h", "links": "1h"}
     COUNT = 60

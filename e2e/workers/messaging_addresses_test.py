@@ -2,19 +2,12 @@
 and what becomes of it when its object changes (docs/spec/messaging.md)."""
 import unittest
 
-import amqp
 import kit
 import messaging_addresses
-import messaging_stage
-
-SIZE = 64 << 20
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis("b0", memory=192, global_max_size=SIZE, address_full_policy="FAIL").start_for()]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin()
 
 
 class Addresses(messaging_addresses.Case):

@@ -10,24 +10,13 @@ from messaging_case import Forwarder
 
 ONLY_WITH_ALL = "what comes by time, whole checks of components, takes four minutes"
 OWN = "ktg.root."
-SIZE = 64 << 20
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis("b0", memory=192, global_max_size=SIZE, address_full_policy="FAIL").start_for()]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin()
 
 
-class Case(messaging_addresses.Case):
-    @classmethod
-    def infras(cls):
-        cls.infra("two", 2, cls.brokers)
-
-    def setUp(self):
-        self.broker, (self.one, self.other) = self.brokers[0], self.routers["two"]
-
+class Case(messaging_addresses.Two):
     @staticmethod
     def incoming(router):
         return {one["identity"] for one in router.dump()["connections"] if one["dir"] == "in"}

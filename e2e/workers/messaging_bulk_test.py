@@ -3,27 +3,18 @@ import concurrent.futures
 import os
 import unittest
 
-import amqp
 import kit
 import messaging_addresses
-import messaging_stage
 
 SPACES, EACH = (int(one) for one in os.environ.get("KINTSUGI_SPACES", "20x20").split("x"))
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis("b0", memory=256, global_max_size=64 << 20).start_for()]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin(memory=256)
 
 
-class Bulk(messaging_addresses.Case):
+class Bulk(messaging_addresses.Two):
     CHECKS = {"counters": "30s", "sweep": "1h", "links": "1h"}
-
-    @classmethod
-    def infras(cls):
-        cls.infra("two", 2, cls.brokers)
 
     def test_MS065_MR26_many_spaces_with_many_addresses_take_as_many_requests_as_they_must(self):
         self.on = "two"

@@ -4,33 +4,20 @@ import json
 import signal
 import unittest
 
-import amqp
 import kit
 import messaging_addresses
-import messaging_stage
 
-SIZE = 64 << 20
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis("b0", memory=192, global_max_size=SIZE, address_full_policy="FAIL").start_for()]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin()
 
 
-class Drift(messaging_addresses.Case):
+class Drift(messaging_addresses.Two):
     """Everything is checked often."""
 
     CHECKS = {"counters": "500ms", "sweep": "1s", "links": "1s"}
-
-    @classmethod
-    def infras(cls):
-        cls.infra("two", 2, cls.brokers[:1])
-
-    def setUp(self):
-        self.broker, (self.one, self.other) = self.brokers[0], self.routers["two"]
 
     def repairs(self, component, kind):
         return self.worker.metric("messaging_drift_repairs_total", component=component, type=kind)

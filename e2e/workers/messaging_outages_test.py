@@ -3,30 +3,18 @@ in between (docs/spec/messaging.md)."""
 import signal
 import unittest
 
-import amqp
 import kit
 import messaging_addresses
-import messaging_stage
 
 ONLY_WITH_ALL = "waits for what is away"
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis("b0", memory=192, global_max_size=64 << 20).start_for()]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin()
 
 
-class Outages(messaging_addresses.Restarts, messaging_addresses.Case):
+class Outages(messaging_addresses.Restarts, messaging_addresses.Two):
     """Nothing is checked but what has to be."""
-
-    @classmethod
-    def infras(cls):
-        cls.infra("two", 2, cls.brokers)
-
-    def setUp(self):
-        self.broker, (self.one, self.other) = self.brokers[0], self.routers["two"]
 
     def test_MS055_a_broker_that_is_away_and_comes_back(self):
         relay = messaging_addresses.Relay("b9", self.broker.port).start()

@@ -1,24 +1,15 @@
 """On which of several real brokers addresses are: the freest, more than one, all, none that has room, one that is gone
 (docs/spec/messaging.md)."""
-import concurrent.futures
 import os
 
-import amqp
 import kit
 import messaging
 import messaging_addresses
 import messaging_stage
 
-SIZE = 64 << 20
-
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis(f"b{number}", memory=128, global_max_size=SIZE) for number in range(3)]
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(amqp.Artemis.start_for, brokers))
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin(3 * (messaging_addresses.SIZE,), memory=128)
 
 
 class Placing(messaging_addresses.Case):
@@ -129,6 +120,26 @@ class Placing(messaging_addresses.Case):
         self.assertEqual({tuple(self.hosts(local)) for local in ("a", "b", "c", "dead")}, {(host,)})
         for broker in self.brokers:
             self.assertEqual(len(self.queues(broker)), 4 if broker.name == host else 0)
+
+    def test_S16_brokers_that_somebody_wrote_while_no_worker_ran_are_set_right(self):
+        self.use("two")
+        name = self.made("orders")["brokerAddress"]
+        [host] = self.hosts("orders")
+        [broker] = [one for one in self.brokers if one.name == host]
+        self.client.do("send", connection=self.at(broker), address=name, bodies=["kept"])
+        for wrong in ("nowhere", next(one.name for one in self.brokers[:2] if one.name != host)):
+            with self.subTest(wrong):
+                self.worker.process.kill()
+                self.worker.process.wait(20)
+                self.tenant.client.must("PATCH", self.tenant.path("Address", self.name("orders")) + "/status",
+                                        {"status": {"brokers": [{"host": wrong, "state": "Active"}]}}, headers=messaging.MERGE)
+                self.worker.start()
+                self.worker.until_ready()
+                kit.eventually(lambda: self.hosts("orders") == [host], what="its broker is right again")
+                self.ready("orders")
+                self.passes()
+                self.assertEqual((self.holding(name), self.until("orders", "Scheduled")["reason"]), ([host], "Scheduled"))
+        self.assertEqual(self.client.do("receive", connection=self.at(broker), address=name, count=1)["bodies"], ["kept"])
 
     def test_MS056_a_broker_that_is_gone_moves_what_asks_for_it(self):
         self.use("two")

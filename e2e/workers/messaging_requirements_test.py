@@ -9,18 +9,13 @@ import amqp
 import kit
 import messaging
 import messaging_addresses
-import messaging_stage
 
-SIZE = 64 << 20
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 TYPES = ("anycast", "multicast", "queue", "topic", "subscription", "deadLetter")
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis(f"b{number}", memory=128, global_max_size=SIZE, address_full_policy="FAIL").start_for() for number in range(2)]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin(2 * (messaging_addresses.SIZE,), memory=128)
 
 
 class Requirements(messaging_addresses.Case):

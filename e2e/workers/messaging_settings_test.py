@@ -2,29 +2,15 @@
 import json
 import unittest
 
-import amqp
 import kit
 import messaging_addresses
-import messaging_stage
-
-SIZE = 64 << 20
 
 
 def setUpModule():
-    global stage, brokers  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=1).start_for()
-    brokers = [amqp.Artemis("b0", memory=192, global_max_size=SIZE, address_full_policy="FAIL").start_for()]
-    stage = messaging_stage.Stage(installation, shards=("root",))
+    messaging_addresses.begin()
 
 
-class Settings(messaging_addresses.Case):
-    @classmethod
-    def infras(cls):
-        cls.infra("two", 2, cls.brokers)
-
-    def setUp(self):
-        self.broker = self.brokers[0]
-
+class Settings(messaging_addresses.Two):
     # Settings.
     def test_MS034_expired_and_dead_letters_go_to_queues_of_the_same_broker(self):
         self.use("two")
