@@ -25,9 +25,8 @@ bool same_hosts(const std::vector<std::string>& a, const std::vector<std::string
 
 /// A space that is to go waits for its addresses.
 void look_at_waiting_space(const Site& site, const OwnedInfra& infra, ObjectId address) {
-  const auto entered = infra.entered.find(address);
-  const auto space = entered == infra.entered.end() ? infra.spaces.end()
-                                                    : infra.spaces.find(*entered->second.space);
+  const EnteredAddress* const entered = infra.entered.find(address);
+  const auto space = entered == nullptr ? infra.spaces.end() : infra.spaces.find(*entered->space);
   if (space == infra.spaces.end()) {
     return;
   }
@@ -57,7 +56,7 @@ net::Task<Outcome> AddressControl::reconcile(ObjectRefKey key) {
   if (cached == nullptr) {
     co_return Outcome::done();
   }
-  const bool deleting = cached->meta.deleting;
+  const bool deleting = cached->deleting();
   net::Task<Outcome> work = deleting ? take_away(key) : make(key);
   const Outcome outcome = co_await work;
   co_return outcome;
@@ -94,7 +93,7 @@ net::Task<Outcome> AddressControl::make(ObjectRefKey key) {
         co_return Outcome::requeue_after(turn.again);
     }
     const CachedAddress* const cached = find_address(site_, key);
-    if (cached == nullptr || cached->meta.deleting) {
+    if (cached == nullptr || cached->deleting()) {
       co_return Outcome::done();  // its deletion has a turn of its own
     }
   }
@@ -107,8 +106,8 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key) {
   if (facts.place.space != nullptr) {
     enter_space(site_, facts);
     judge_address(site_, facts);
-    if (!facts.refused && cached.parsed.valid) {
-      return cached.meta.has_finalizer(kMessagingFinalizer)
+    if (!facts.refused && facts.parsed.valid) {
+      return cached.has_finalizer(kMessagingFinalizer)
                  ? place(facts)
                  : Turn{Turn::Kind::kFinalizer, {}, false, {}};
     }
@@ -126,9 +125,10 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key) {
 /// the other can be made. Its queue stays, with its messages.
 bool AddressControl::withdraw(const AddressFacts& facts) {
   InfraWork& work = *facts.place.infra->work;
+  const std::vector<std::string> hosts = hosts_of(site_, facts);
   if (work.first_sight(facts.number) && !facts.status().text({"configuration"}).empty()) {
     if (const auto settings = address_settings(site_, facts)) {
-      assume(facts, desired_of_address(facts, *settings, hosts_of(facts)));
+      assume(facts, desired_of_address(facts, *settings, hosts));
     }
   }
   work.want_nothing(facts.key, ComponentKind::kRouter);
@@ -143,7 +143,7 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
   std::vector<std::string> hosts;
   std::optional<AddressPlacing> placing;
   if (at_brokers) {
-    infra.scheduler.set(facts.number, address_demand(facts, hosts_of(facts)));
+    infra.scheduler.set(facts.number, address_demand(facts, hosts_of(site_, facts)));
     site_.decide(infra, facts.number);
     placing = infra.scheduler.placing(facts.number);
     hosts = placing->hosts;
@@ -231,9 +231,12 @@ void AddressControl::want(const AddressFacts& facts, const DesiredEntities& enti
 
 void AddressControl::assume(const AddressFacts& facts, const DesiredEntities& entities) {
   InfraWork& work = *facts.place.infra->work;
+  const krm::Json* const ready = find_condition(facts.status(), "Ready");
+  const bool active = ready != nullptr && ready->text({"status"}) == "True" &&
+                      ready->text({"reason"}) == "Ready";  // not Degraded
   for (const auto& one : work.components()) {
     if (one->kind == ComponentKind::kRouter) {
-      work.assume(facts.key, *one, entities.routers);
+      work.assume(facts.key, *one, entities.routers, active);
       continue;
     }
     for (const DesiredEntities::OnBroker& broker : entities.brokers) {
@@ -249,7 +252,7 @@ net::Task<Outcome> AddressControl::take_away(ObjectRefKey key) {
   krm::Json status;
   {
     const CachedAddress& cached = *find_address(site_, key);
-    if (!cached.meta.has_finalizer(kMessagingFinalizer)) {
+    if (!cached.has_finalizer(kMessagingFinalizer)) {
       co_return Outcome::done();
     }
     AddressFacts facts = address_facts(site_, key, cached);
@@ -260,7 +263,7 @@ net::Task<Outcome> AddressControl::take_away(ObjectRefKey key) {
     if (facts.place.space != nullptr) {
       InfraWork& work = *facts.place.infra->work;
       const auto blocker = facts.place.space->targets.blocker(facts.number);
-      const std::vector<std::string> hosts = hosts_of(facts);
+      const std::vector<std::string> hosts = hosts_of(site_, facts);
       if (blocker) {
         gone = false;
         report.set_waits(*blocker);

@@ -109,18 +109,28 @@ net::Task<Outcome> ConnectorControl::make(ObjectRefKey key) {
 std::optional<krm::Json> ConnectorControl::judge(const ObjectRefKey& key) {
   const CachedConnector& cached = *find_connector(site_, key);
   const EndPlace place = end_place(site_, key);
-  if (cached.parsed.valid && place.ready()) {
-    return std::nullopt;
+  std::vector<Condition> conditions = cached.parsed.conditions;
+  bool valid = cached.parsed.valid;
+  if (valid && place.ready()) {
+    std::optional<Condition> why =
+        site_.ends().own_host(place.infra->work->key(), cached.parsed.object);
+    if (!why) {
+      return std::nullopt;
+    }
+    why->message.insert(0, "spec.");
+    why->observed_generation = cached.id().generation;
+    conditions.push_back(std::move(*why));
+    valid = false;
   }
   if (place.space == nullptr && !place.not_begun) {
     (void)take_off_routers(site_, key);
   }
-  if (!cached.parsed.valid && cached.status_json().text({"configuration"}).empty()) {
+  if (!valid && cached.status_json().text({"configuration"}).empty()) {
     end_has_spoken(site_, key);
   }
   ConnectorReport report;
   report.connector = &cached.parsed.object;
-  report.conditions = &cached.parsed.conditions;
+  report.conditions = &conditions;
   report.space_message = place.message;
   Links links;
   if (place.ready() && place.infra->work->known(key)) {

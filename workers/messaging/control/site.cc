@@ -49,17 +49,6 @@ void with_cache(const Directory& directory, MessagingKind kind, Use&& use) {
 
 }  // namespace
 
-std::string EnteredAddress::broker_name(std::string_view qualified) const {
-  if (!named) {
-    return {};
-  }
-  const bool has_class = settings_class[0] != 0;
-  return kintsugi::workers::broker_name(
-      has_class ? std::string_view(settings_class.data(), settings_class.size())
-                : std::string_view(),
-      qualified);
-}
-
 bool OwnedInfra::is_ours(std::string_view name) const {
   const std::string_view has = class_of(name);
   name.remove_prefix(has.empty() ? 0 : has.size() + 1);
@@ -70,9 +59,7 @@ bool OwnedInfra::is_complete() const {
   return silent_ends.empty() &&
          std::all_of(spaces.begin(), spaces.end(),
                      [](const auto& one) { return one.second.wanted; }) &&
-         std::all_of(entered.begin(), entered.end(), [](const auto& one) {
-           return !one.second.phase.empty() && !one.second.keeps;
-         });
+         entered.all_of([](const EnteredAddress& one) { return one.phase != 0 && !one.keeps; });
 }
 
 Site::Site(Unit& unit, MessagingConfig config)
@@ -262,8 +249,9 @@ std::optional<Site::Written> Site::written(const ObjectRefKey& object) const {
   std::optional<Written> out;
   with_cache(directory_, object.kind, [&](const auto& cache) {
     if (const auto* const found = Directory::find(cache, object.key.view())) {
-      out = Written{found->meta.object(found->id()), found->status_json(),
-                    found->meta.resource_version, found->id().uid};
+      const CachedMeta& meta = meta_of(*found);
+      const ObjectIdentity& id = identity_of(*found, object.key.view());
+      out = Written{meta.object(id), found->status_json(), meta.resource_version, id.uid};
     }
   });
   return out;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "workers/messaging/control/internal/directory.h"
+#include "workers/messaging/control/internal/entered.h"
 #include "workers/messaging/control/internal/infra_work.h"
 #include "workers/messaging/control/internal/teller.h"
 #include "workers/messaging/messaging_config.h"
@@ -44,21 +45,6 @@ struct OwnedSpace {
   TargetIndex targets;
 };
 
-/// What an address has claimed of its infra and space. 104 bytes: there are 100,000s of them.
-struct EnteredAddress {
-  Age age;
-  OldestWins::Key name{};                    ///< of conflict_key() of Q
-  std::shared_ptr<const std::string> space;  ///< key of OwnedInfra::spaces; null: not entered
-  std::string_view phase;                    ///< as its status says; a constant
-  AddressType type = AddressType::kQueue;
-  bool named = false;                     ///< N is chosen
-  bool keeps = false;                     ///< is refused now, and has what it was before
-  std::array<char, 10> settings_class{};  ///< of N; begins with 0 if it has none
-
-  /// N. @param qualified  Q. @returns "" before it is chosen
-  [[nodiscard]] std::string broker_name(std::string_view qualified) const;
-};
-
 /// Hosts that a space or an endpoint claims.
 struct ClaimedHosts {
   std::vector<std::pair<std::string, Age>> hosts;  ///< sorted
@@ -79,11 +65,11 @@ struct OwnedInfra {
   PortPool ports;                            ///< of listeners of endpoints' own
   std::map<std::string, OwnedSpace> spaces;  ///< by text_of()
   std::set<std::string, std::less<>> space_ids;
-  std::unordered_map<ObjectId, EnteredAddress> entered;
+  EnteredTable entered;
   std::unordered_map<ObjectId, ClaimedHosts> claimed;
   /// Connectors and endpoints of its tenants that have not said what they want, by text_of().
   std::set<std::string, std::less<>> silent_ends;
-  std::map<std::pair<AddressType, std::string_view>, std::size_t> phases;  ///< of these
+  std::map<std::pair<AddressType, std::string_view>, std::size_t> phases;  ///< of `entered`
 
   /// Routers that limits are divided by (MD-3).
   [[nodiscard]] std::int64_t declared_routers() const noexcept {

@@ -24,8 +24,9 @@ void ComponentPipeline::want(ObjectId object, std::span<const DesiredEntity> ent
   core_->tell();
 }
 
-void ComponentPipeline::assume(ObjectId object, std::span<const DesiredEntity> entities) {
-  core_->assume(object, entities);
+void ComponentPipeline::assume(ObjectId object, std::span<const DesiredEntity> entities,
+                               bool active) {
+  core_->assume(object, entities, active);
   core_->tell();
 }
 

@@ -110,7 +110,9 @@ class ComponentPipeline {
   void want(ObjectId object, std::span<const DesiredEntity> entities, bool first = false);
   /// Takes an entity as present although this process did not make it: a restart trusts what the
   /// status says, until a check finds otherwise.
-  void assume(ObjectId object, std::span<const DesiredEntity> entities);
+  /// @param active  its links were seen active: they are looked at when all others are, not at
+  /// once.
+  void assume(ObjectId object, std::span<const DesiredEntity> entities, bool active = false);
   /// The object is gone and has nothing left here: its number may be used again.
   void forget(ObjectId object);
   [[nodiscard]] ObjectProgress progress(ObjectId object) const;

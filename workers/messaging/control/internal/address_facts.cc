@@ -33,10 +33,9 @@ std::string target_name(const Site& site, const AddressFacts& facts, const std::
       find_address(site, facts.place.infra->work->object(target->object));
   std::string said =
       cached == nullptr ? "" : std::string(cached->status_json().text({"brokerAddress"}));
-  const auto entered = facts.place.infra->entered.find(target->object);
-  const bool knows =
-      !said.empty() && entered != facts.place.infra->entered.end() && entered->second.named;
-  return knows ? entered->second.broker_name(qualified_address(facts.place.space->space_id, local))
+  const EnteredAddress* const entered = facts.place.infra->entered.find(target->object);
+  const bool knows = !said.empty() && entered != nullptr && entered->named;
+  return knows ? entered->broker_name(qualified_address(facts.place.space->space_id, local))
                : std::move(said);
 }
 
@@ -52,16 +51,6 @@ std::optional<Condition> connector_missing(const Site& site, const AddressFacts&
   });
 }
 
-/// A constant of that text; "": it is none.
-std::string_view phase_constant(std::string_view phase) noexcept {
-  for (const std::string_view one : {"Pending", "Configuring", "Active", "Failed", "Terminating"}) {
-    if (one == phase) {
-      return one;
-    }
-  }
-  return {};
-}
-
 /// Whether a status says that its address is made, or about to be: the place is said first (10.2).
 bool is_made(const krm::Json& status) {
   const krm::Json* const validated = find_condition(status, "Validated");
@@ -70,8 +59,8 @@ bool is_made(const krm::Json& status) {
 }
 
 void uncount(OwnedInfra& infra, const EnteredAddress& entered) {
-  const auto at = infra.phases.find({entered.type, entered.phase});
-  if (!entered.phase.empty() && at != infra.phases.end() && --at->second == 0) {
+  const auto at = infra.phases.find({entered.type, address_phases()[entered.phase]});
+  if (entered.phase != 0 && at != infra.phases.end() && --at->second == 0) {
     infra.phases.erase(at);
   }
 }
@@ -82,19 +71,20 @@ AddressFacts address_facts(Site& site, const ObjectRefKey& key, const CachedAddr
   AddressFacts facts;
   facts.key = key;
   facts.cached = &cached;
-  facts.space = site.directory().space(key.key.view(), cached.parsed.object.space);
+  facts.parsed = cached.parsed(key.key.view());
+  const MessagingAddress& address = facts.address();
+  facts.space = site.directory().space(key.key.view(), address.space);
   if (facts.space) {
     facts.place = site.place(*facts.space);
   }
   if (facts.place.space != nullptr) {
     facts.number = facts.place.infra->work->number(key);
   }
-  const Directory::AddressPlanFound plan = site.directory().plan_of(cached, key.kind);
+  const Directory::AddressPlanFound plan = site.directory().plan_of(address, key.kind);
   facts.plan = plan.plan;
-  facts.effective = effective_settings(cached.parsed.object, plan.plan);
+  facts.effective = effective_settings(address, plan.plan);
   if (plan.missing) {
-    facts.refused =
-        invalid("PlanNotFound", "spec.plan: there is no address plan " + cached.parsed.object.plan);
+    facts.refused = invalid("PlanNotFound", "spec.plan: there is no address plan " + address.plan);
   } else if (facts.effective.refused) {
     facts.refused = facts.effective.refused;
   }
@@ -107,11 +97,11 @@ void enter_space(Site& site, AddressFacts& facts) {
   EnteredAddress& entered = infra.entered[facts.number];
   entered.space = space.text;
   entered.type = facts.address().type;
-  if (!facts.cached->parsed.valid) {
+  if (!facts.parsed.valid) {
     return;  // what was made of it before stays, and so do its claims
   }
   const MessagingAddress& address = facts.address();
-  const Age age = age_of(facts.cached->id(), facts.number);
+  const Age age = age_of(facts.address().id, facts.number);
   const OldestWins::Key name =
       OldestWins::key_of(conflict_key(qualified_address(space.space_id, address.address)));
   entered.age = age;
@@ -135,12 +125,12 @@ void enter_space(Site& site, AddressFacts& facts) {
 }
 
 void leave_infra(Site& site, OwnedInfra& infra, ObjectId number) {
-  const auto at = infra.entered.find(number);
-  if (at == infra.entered.end()) {
+  const EnteredAddress* const at = infra.entered.find(number);
+  if (at == nullptr) {
     return;
   }
-  const EnteredAddress entered = std::move(at->second);
-  infra.entered.erase(at);
+  const EnteredAddress entered = *at;
+  infra.entered.erase(number);
   uncount(infra, entered);
   site.look_at(*infra.work, infra.addresses.release(entered.name, entered.age));
   if (const auto space = infra.spaces.find(*entered.space); space != infra.spaces.end()) {
@@ -159,16 +149,16 @@ void note_phase(const AddressFacts& facts, std::string_view phase) {
     return;
   }
   OwnedInfra& infra = *facts.place.infra;
-  const auto at = infra.entered.find(facts.number);
-  if (at == infra.entered.end()) {
+  EnteredAddress* const at = infra.entered.find(facts.number);
+  if (at == nullptr) {
     return;
   }
-  at->second.keeps = (facts.refused || !facts.cached->parsed.valid) &&
-                     !facts.status().text({"configuration"}).empty();
-  if (at->second.phase != phase) {
-    uncount(infra, at->second);
-    at->second.phase = phase_constant(phase);
-    ++infra.phases[{at->second.type, at->second.phase}];
+  at->keeps =
+      (facts.refused || !facts.parsed.valid) && !facts.status().text({"configuration"}).empty();
+  if (const std::uint8_t now = address_phase(phase); at->phase != now) {
+    uncount(infra, *at);
+    at->phase = now;
+    ++infra.phases[{at->type, address_phases()[now]}];
   }
 }
 
@@ -176,7 +166,7 @@ void judge_address(const Site& site, AddressFacts& facts) {
   const OwnedInfra& infra = *facts.place.infra;
   const OwnedSpace& space = *facts.place.space;
   const MessagingAddress& address = facts.address();
-  if (facts.refused || !facts.cached->parsed.valid) {
+  if (facts.refused || !facts.parsed.valid) {
     return;
   }
   if (const std::string_view fault =
@@ -201,7 +191,7 @@ void judge_address(const Site& site, AddressFacts& facts) {
   if (!facts.refused) {
     facts.refused = space.targets.check(facts.number);
   }
-  if (!facts.refused && !space.limit.is_in(age_of(facts.cached->id(), facts.number))) {
+  if (!facts.refused && !space.limit.is_in(age_of(facts.address().id, facts.number))) {
     facts.refused = space.limit.refused();
   }
 }
@@ -211,7 +201,7 @@ AddressDemand address_demand(const AddressFacts& facts, std::vector<std::string>
   const OwnedSpace& space = *facts.place.space;
   const AddressSettings& settings = facts.effective.settings;
   AddressDemand out;
-  out.age = age_of(facts.cached->id(), facts.number);
+  out.age = age_of(facts.address().id, facts.number);
   out.type = address.type;
   out.memory = settings.requests_memory.value_or(0);
   out.partitions_min = settings.partitions_min.value_or(1);
@@ -244,11 +234,6 @@ std::vector<std::string> recorded_brokers(const krm::Json& status) {
   return out;
 }
 
-std::vector<std::string> hosts_of(const AddressFacts& facts) {
-  std::vector<std::string> hosts = facts.place.infra->scheduler.placing(facts.number).hosts;
-  return hosts.empty() ? recorded_brokers(facts.status()) : std::move(hosts);
-}
-
 std::string_view recorded_name(std::string_view said, std::string_view qualified) {
   const std::string_view has = class_of(said);
   std::string_view rest = said;
@@ -257,9 +242,9 @@ std::string_view recorded_name(std::string_view said, std::string_view qualified
 }
 
 void note_broker_name(const AddressFacts& facts, std::string_view name) {
-  const auto at = facts.place.infra->entered.find(facts.number);
-  if (at != facts.place.infra->entered.end() && !at->second.named && !name.empty()) {
-    EnteredAddress& entered = at->second;
+  EnteredAddress* const at = facts.place.infra->entered.find(facts.number);
+  if (at != nullptr && !at->named && !name.empty()) {
+    EnteredAddress& entered = *at;
     const std::string_view of_class = class_of(name);
     std::copy_n(of_class.begin(), std::min(of_class.size(), entered.settings_class.size()),
                 entered.settings_class.begin());
@@ -290,10 +275,8 @@ std::optional<SettingsChoice> address_settings(const Site& site, const AddressFa
   input.expiry_name = expiry;
   input.dead_letter_name = dead_letter;
   const std::string qualified = qualified_address(space.space_id, facts.address().address);
-  const auto entered = facts.place.infra->entered.find(facts.number);
-  const std::string named = entered == facts.place.infra->entered.end()
-                                ? std::string()
-                                : entered->second.broker_name(qualified);
+  const EnteredAddress* const entered = facts.place.infra->entered.find(facts.number);
+  const std::string named = entered == nullptr ? std::string() : entered->broker_name(qualified);
   input.recorded = named.empty() ? recorded_name(facts.status().text({"brokerAddress"}), qualified)
                                  : std::string_view(named);
   return choose_settings(input, qualified);
@@ -332,6 +315,42 @@ DesiredEntities desired_of_address(const AddressFacts& facts, const SettingsChoi
   return out;
 }
 
+namespace {
+
+/// Brokers of a status of which this process knows nothing. One that does not fit to what the same
+/// status says was applied was edited; what then fits is kept.
+std::vector<std::string> verified_brokers(const Site& site, const AddressFacts& facts) {
+  std::vector<std::string> recorded = recorded_brokers(facts.status());
+  const std::string_view applied = facts.status().text({"configuration"});
+  if (recorded.empty() || applied.empty()) {
+    return recorded;
+  }
+  const std::optional<SettingsChoice> settings = address_settings(site, facts);
+  const auto fits = [&](const std::vector<std::string>& hosts) {
+    return configuration_of(desired_of_address(facts, *settings, hosts)) == applied;
+  };
+  if (!settings || fits(recorded)) {
+    return recorded;
+  }
+  for (const Component& one : facts.place.infra->components) {
+    if (one.broker && fits({one.endpoint.host})) {
+      return {one.endpoint.host};
+    }
+  }
+  return recorded;  // something else was changed
+}
+
+}  // namespace
+
+std::vector<std::string> hosts_of(const Site& site, const AddressFacts& facts) {
+  const OwnedInfra& infra = *facts.place.infra;
+  if (!infra.work->seen(facts.number)) {
+    return verified_brokers(site, facts);
+  }
+  std::vector<std::string> hosts = infra.scheduler.placing(facts.number).hosts;
+  return hosts.empty() ? recorded_brokers(facts.status()) : std::move(hosts);
+}
+
 std::string configuration_of(std::span<const DesiredEntity> entities) {
   return configuration_of(DesiredEntities{{}, {entities.begin(), entities.end()}});
 }
@@ -367,7 +386,7 @@ std::vector<DesiredEntity> render_address(Site& site, const ObjectRefKey& key,
   if (!settings) {
     return {};
   }
-  DesiredEntities all = desired_of_address(facts, *settings, hosts_of(facts));
+  DesiredEntities all = desired_of_address(facts, *settings, hosts_of(site, facts));
   if (component.kind == ComponentKind::kRouter) {
     return std::move(all.routers);
   }

@@ -17,6 +17,7 @@ namespace kintsugi::workers {
 struct AddressFacts {
   ObjectRefKey key;
   const CachedAddress* cached = nullptr;
+  Parsed<MessagingAddress> parsed;
   std::optional<Directory::SpaceFound> space;
   Site::Place place;
   ObjectId number = 0;
@@ -33,7 +34,7 @@ struct AddressFacts {
     }
     return *status_;
   }
-  [[nodiscard]] const MessagingAddress& address() const noexcept { return cached->parsed.object; }
+  [[nodiscard]] const MessagingAddress& address() const noexcept { return parsed.object; }
   [[nodiscard]] const MessagingInfra& infra() const noexcept { return place.infra->object; }
 
  private:
@@ -60,9 +61,11 @@ void judge_address(const Site& site, AddressFacts& facts);
                                            std::vector<std::string> recorded);
 /// Hosts that its status says.
 [[nodiscard]] std::vector<std::string> recorded_brokers(const krm::Json& status);
-/// Where it is: as was decided here, else as its status says. A status that somebody edits moves
-/// nothing.
-[[nodiscard]] std::vector<std::string> hosts_of(const AddressFacts& facts);
+/// Where it is: as was decided here; before this process has looked at it, and where nothing was
+/// decided, as its status says. A status that somebody edits moves nothing, also while no worker
+/// runs: what it says of the configuration that was applied tells that its brokers are others, and
+/// which one of the infra's it was.
+[[nodiscard]] std::vector<std::string> hosts_of(const Site& site, const AddressFacts& facts);
 /// N of its status, if it can be one of that address; else "".
 [[nodiscard]] std::string_view recorded_name(std::string_view said, std::string_view qualified);
 /// N is chosen and stays.

@@ -26,7 +26,7 @@ AddressReport::AddressReport(const AddressFacts& facts) : facts_(facts) {
   const MessagingAddress& address = facts.address();
   const bool tenant = facts.key.kind == MessagingKind::kMessagingAddress || address.space.empty();
   input_.address = &address;
-  input_.conditions = &facts.cached->parsed.conditions;
+  input_.conditions = &facts.parsed.conditions;
   input_.refused = facts.refused;
   input_.plan = facts.plan == nullptr ? std::string_view() : facts.plan->id.name;
   input_.settings = &facts.effective;

@@ -40,7 +40,6 @@ using CachedAddressPlan = Cached<AddressPlan>;
 struct CachedSpace : Cached<MessagingSpace> {
   std::optional<Key> bound;
 };
-using CachedAddress = Cached<MessagingAddress>;
 using CachedEndpoint = Cached<MessagingEndpoint>;
 using CachedConnector = Cached<MessagingConnector>;
 

@@ -15,20 +15,20 @@ std::string space_text(std::string_view cluster, std::string_view ns, std::strin
 }
 
 Projection<CachedAddress> address_projection() {
-  Projection<CachedAddress> out = cached_projection<CachedAddress>(parse_address);
+  Projection<CachedAddress> out;
   using Key = shards::ObjectKey;
+  out.make = [](const Key& key, const krm::Json& object) { return CachedAddress(key, object); };
   out.indexes.push_back(
       {"space", [](const Key& key, const CachedAddress& address, IndexValues& values) {
-         values.add(space_text(key.cluster, key.ns, address.parsed.object.space));
+         values.add(space_text(key.cluster, key.ns, address.space(key.name)));
        }});
   // What people and other controllers change; the rest is what we write.
   out.same = [](const CachedAddress& before, const CachedAddress& after) {
-    return before.id().generation == after.id().generation &&
-           before.meta.deleting == after.meta.deleting &&
-           before.parsed.object.reschedule == after.parsed.object.reschedule;
+    return before.generation() == after.generation() && before.deleting() == after.deleting() &&
+           before.reschedule() == after.reschedule();
   };
   out.indexes.push_back({"plan", [](const Key&, const CachedAddress& address, IndexValues& values) {
-                           values.add(address.parsed.object.plan);
+                           values.add(address.plan());
                          }});
   return out;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "workers/messaging/control/internal/cached.h"
+#include "workers/messaging/control/internal/cached_address.h"
 #include "workers/messaging/control/internal/kinds.h"
 #include "workers/messaging/model/binding.h"
 #include "workers/runtime/reflector/object_cache.h"
@@ -88,7 +89,7 @@ class Directory {
     const AddressPlan* plan = nullptr;
     bool missing = false;
   };
-  [[nodiscard]] AddressPlanFound plan_of(const CachedAddress& address, MessagingKind kind) const;
+  [[nodiscard]] AddressPlanFound plan_of(const MessagingAddress& address, MessagingKind kind) const;
 
   /// By which partition an object is worked on: the key of its infra, else of its namespace.
   [[nodiscard]] std::string ring_key(MessagingKind kind, const QueueKey& key) const;

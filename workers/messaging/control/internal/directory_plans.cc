@@ -83,9 +83,8 @@ NamespaceView Directory::view(const ObjectIdentity& of) const {
   return {of.ns, found == nullptr || found->labels.is_null() ? nullptr : &found->labels};
 }
 
-Directory::AddressPlanFound Directory::plan_of(const CachedAddress& address,
+Directory::AddressPlanFound Directory::plan_of(const MessagingAddress& object,
                                                MessagingKind kind) const {
-  const MessagingAddress& object = address.parsed.object;
   const ObjectCache<CachedAddressPlan>& cache =
       kind == MessagingKind::kAddress ? *address_plans : *messaging_address_plans;
   const auto where = lookup_places(object.id, {}, params_.infra_clusters);
@@ -136,7 +135,7 @@ std::string Directory::ring_key(MessagingKind kind, const QueueKey& key) const {
     case MessagingKind::kAddress:
     case MessagingKind::kMessagingAddress:
       if (const CachedAddress* const address = find(addresses_of(kind), key)) {
-        owner = space(key, address->parsed.object.space);
+        owner = space(key, address->space(key.name));
       }
       break;
     case MessagingKind::kEndpoint:

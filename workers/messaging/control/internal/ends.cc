@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
 #include "workers/messaging/control/internal/end_reports.h"
 #include "workers/messaging/control/site.h"
+#include "workers/messaging/model/condition_of.h"
 #include "workers/messaging/model/names.h"
 #include "workers/runtime/control/outcome_of.h"
 
@@ -206,8 +208,32 @@ net::Task<Ends::Read> Ends::read(ObjectRefKey object, SecretText text) {
   co_return out;
 }
 
+std::optional<Condition> Ends::own_host(const Key& of, const MessagingConnector& connector) const {
+  const OwnedInfra* const infra = site_.infra(of);
+  if (infra == nullptr || site_.config().allow_local_connectors) {
+    return std::nullopt;
+  }
+  const std::vector<MessagingConnector::Peer>& peers = connector.peers;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const std::string host = to_lower(peers[i].host);
+    for (const auto& one : infra->work->components()) {
+      if (one->kind == ComponentKind::kRouter &&
+          (host == to_lower(one->where.host) || host == to_lower(one->where.address))) {
+        return condition_of("Validated", ConditionStatus::kFalse, "ForbiddenHost",
+                            "endpointHosts[" + std::to_string(i) + "].host: " + peers[i].host +
+                                " is a router of the infra");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 net::Task<Outcome> Ends::read_connector(PartInput input, PartState* state) {
   const MessagingConnector& connector = *input.connector;
+  if (std::optional<Condition> why = own_host(input.infra, connector)) {
+    state->fault = std::move(why);
+    co_return Outcome::done();
+  }
   state->version = "generation " + std::to_string(input.generation);
   const struct {
     const SecretText& text;

@@ -50,6 +50,10 @@ class Ends {
   [[nodiscard]] net::Task<Outcome> prepare(PartInput input);
   /// When one of an object's parts is to be looked at again; 0: never.
   [[nodiscard]] Duration again(const ObjectRefKey& object) const;
+  /// Validated=False/ForbiddenHost of a connector that would lead a router of the infra to itself,
+  /// or to its neighbour.
+  [[nodiscard]] std::optional<Condition> own_host(const Key& infra,
+                                                  const MessagingConnector& connector) const;
   void set_ports(const ObjectRefKey& object, std::string_view part, ProtocolPorts ports);
 
   /// Deletes a Secret of the infra's namespace, of a folder that no router is told of any more.

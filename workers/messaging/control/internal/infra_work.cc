@@ -18,7 +18,10 @@ bool is_under_way(const ObjectProgress& progress) {
 }  // namespace
 
 InfraWork::InfraWork(net::Loop& loop, Params params, Callbacks callbacks)
-    : loop_(loop), params_(std::move(params)), callbacks_(std::move(callbacks)) {}
+    : loop_(loop),
+      params_(std::move(params)),
+      callbacks_(std::move(callbacks)),
+      numbers_(params_.seed) {}
 
 InfraWork::~InfraWork() = default;
 
@@ -76,7 +79,7 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
     }
   };
   calls.repaired = [this, self](const DriftRepair& repair) {
-    const bool known = repair.object < texts_.size() && texts_[repair.object] != nullptr;
+    const bool known = numbers_.is_used(repair.object);
     const ObjectRefKey of = known ? this->object(repair.object) : ObjectRefKey();
     callbacks_.repaired(known ? &of : nullptr, *self, repair);
   };
@@ -122,28 +125,15 @@ void InfraWork::set_complete() {
 }
 
 ObjectId InfraWork::number(const ObjectRefKey& object) {
-  const auto [at, is_new] = numbers_.try_emplace(text_of(object), 0);
-  if (is_new) {
-    if (free_.empty()) {
-      at->second = static_cast<ObjectId>(texts_.size());
-      texts_.push_back(nullptr);
-      seen_.push_back(false);
-    } else {
-      at->second = free_.back();
-      free_.pop_back();
-    }
-    texts_[at->second] = &at->first;
+  const ObjectId number = numbers_.ensure(object);
+  if (number >= seen_.size()) {
+    seen_.resize(std::size_t{number} + 1);
   }
-  return at->second;
-}
-
-ObjectRefKey InfraWork::object(ObjectId number) const {
-  return texts_[number] == nullptr ? ObjectRefKey() : object_of(*texts_[number]);
+  return number;
 }
 
 std::optional<ObjectId> InfraWork::known(const ObjectRefKey& object) const {
-  const auto at = numbers_.find(text_of(object));
-  return at == numbers_.end() ? std::nullopt : std::optional(at->second);
+  return numbers_.find(object);
 }
 
 void InfraWork::want(const ObjectRefKey& object, InfraComponent& component,
@@ -189,8 +179,8 @@ std::size_t InfraWork::pending() const noexcept {
 }
 
 void InfraWork::assume(const ObjectRefKey& object, InfraComponent& component,
-                       std::span<const DesiredEntity> entities) {
-  component.pipeline->assume(number(object), entities);
+                       std::span<const DesiredEntity> entities, bool active) {
+  component.pipeline->assume(number(object), entities, active);
 }
 
 ObjectProgress InfraWork::progress(const ObjectRefKey& object,
@@ -207,22 +197,22 @@ bool InfraWork::settled(const ObjectRefKey& object, ComponentKind kind) const {
 }
 
 void InfraWork::forget(const ObjectRefKey& object) {
-  const auto at = numbers_.find(text_of(object));
-  if (at == numbers_.end()) {
+  const std::optional<ObjectId> number = known(object);
+  if (!number) {
     return;
   }
   for (const auto& one : components_) {
-    one->pipeline->forget(at->second);
+    one->pipeline->forget(*number);
   }
-  free_.push_back(at->second);
-  texts_[at->second] = nullptr;
-  seen_[at->second] = false;
-  numbers_.erase(at);
+  numbers_.drop(*number);
+  seen_[*number] = false;
 }
 
 void InfraWork::each_object(const std::function<void(const ObjectRefKey&)>& visit) const {
-  for (const auto& [text, number] : numbers_) {
-    visit(object(number));
+  for (ObjectId number = 0; number < numbers_.end(); ++number) {
+    if (numbers_.is_used(number)) {
+      visit(object(number));
+    }
   }
 }
 
@@ -240,7 +230,7 @@ void InfraWork::reach_those_at(std::span<const InfraComponent* const> components
 }
 
 void InfraWork::reach_some() {
-  const auto end = static_cast<ObjectId>(texts_.size());
+  const ObjectId end = numbers_.end();
   const ObjectId until = std::min(end, reaching_.next + kReachedAtOnce);
   for (; reaching_.next < until; ++reaching_.next) {
     const ObjectId number = reaching_.next;
@@ -248,7 +238,7 @@ void InfraWork::reach_some() {
                                                          [number](const InfraComponent* one) {
                                                            return one->pipeline->wants(number);
                                                          });
-    if (there && texts_[number] != nullptr) {
+    if (there && numbers_.is_used(number)) {
       callbacks_.reach(object(number));
     }
   }

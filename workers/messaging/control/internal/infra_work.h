@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/alive.h"
-#include "base/strings.h"
 #include "net/loop.h"
 #include "workers/messaging/amqp/component_driver.h"
 #include "workers/messaging/control/internal/directory.h"
+#include "workers/messaging/control/internal/object_numbers.h"
 #include "workers/messaging/model/entities.h"
 #include "workers/messaging/pipeline/component_pipeline.h"
 
@@ -86,15 +86,18 @@ class InfraWork {
   /// At all components of a kind: nothing.
   void want_nothing(const ObjectRefKey& object, ComponentKind kind);
   /// What an object has by its status, which this process has not seen made.
+  /// @param active  the status says that its links were seen active everywhere.
   void assume(const ObjectRefKey& object, InfraComponent& component,
-              std::span<const DesiredEntity> entities);
+              std::span<const DesiredEntity> entities, bool active = false);
   /// The number of an object; it has one from now on, until forget().
   [[nodiscard]] ObjectId number(const ObjectRefKey& object);
   /// nullopt: it has none.
   [[nodiscard]] std::optional<ObjectId> known(const ObjectRefKey& object) const;
   /// True once for each number.
   [[nodiscard]] bool first_sight(ObjectId number);
-  [[nodiscard]] ObjectRefKey object(ObjectId number) const;
+  /// Whether first_sight() was asked.
+  [[nodiscard]] bool seen(ObjectId number) const { return seen_[number]; }
+  [[nodiscard]] ObjectRefKey object(ObjectId number) const { return numbers_.object(number); }
   [[nodiscard]] ObjectProgress progress(const ObjectRefKey& object,
                                         const InfraComponent& component) const;
   /// At all components of a kind: everything is as wanted.
@@ -115,11 +118,9 @@ class InfraWork {
   Params params_;
   Callbacks callbacks_;
   std::vector<std::unique_ptr<InfraComponent>> components_;
-  StringMap<ObjectId> numbers_;
-  std::vector<const std::string*> texts_;  // keys of numbers_; null: not used
+  ObjectNumbers numbers_;
   std::vector<bool> seen_;
   bool complete_ = false;
-  std::vector<ObjectId> free_;
   struct Reaching {
     std::vector<const InfraComponent*> at;
     bool everyone = false, runs = false;

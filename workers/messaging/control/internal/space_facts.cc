@@ -145,7 +145,10 @@ void leave_infra(Site& site, OwnedInfra& infra, const ObjectRefKey& space) {
     return;
   }
   release_hosts(site, infra, space);
-  infra.spaces.erase(text_of(space));
+  if (const auto at = infra.spaces.find(text_of(space)); at != infra.spaces.end()) {
+    infra.space_ids.erase(at->second.space_id);  // another infra may have a space of that name
+    infra.spaces.erase(at);
+  }
   infra.admission.remove(*number);
   infra.scheduler.remove(*number);
   site.look_at(*infra.work, infra.admission.take_changed());

@@ -246,7 +246,9 @@ std::vector<DesiredEntity> space_part_entities(const Site& site, const SpaceFact
   const PartPlace place = part_place(site, *facts.infra, facts.space_id);
   for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
     const PartState* const state = state_of(site, facts, connector_part(one.object.name));
-    if (one.valid && state != nullptr) {
+    const bool forbidden =
+        state != nullptr && state->fault && state->fault->reason == "ForbiddenHost";
+    if (one.valid && state != nullptr && !forbidden) {
       add(connector_part_entities(place, one.object, *state, form));
     }
   }

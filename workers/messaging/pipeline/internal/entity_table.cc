@@ -1,7 +1,9 @@
 // Entities, holds, rings, notes.
 #include "workers/messaging/pipeline/internal/entity_table.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace kintsugi::workers {
 
@@ -73,13 +75,14 @@ std::uint32_t EntityTable::ensure(EntityKind kind, std::string_view name) {
   if (const std::uint32_t found = find(kind, name); found != kNoIndex) {
     return found;
   }
+  name = name.substr(0, std::numeric_limits<std::uint16_t>::max());  // no entity of ours
   if (index_.empty() || entities_.size() + 1 > index_.size() / 4 * 3) {
     grow();
   }
   const std::uint32_t index = entities_.add();
   Entity& entity = entities_[index];
-  entity.text = std::make_unique<char[]>(name.size() + 1);
-  std::memcpy(entity.text.get(), name.data(), name.size());
+  entity.text = names_.take(std::max<std::size_t>(name.size(), 1));
+  std::memcpy(entity.text, name.data(), name.size());
   entity.length = static_cast<std::uint16_t>(name.size());
   entity.kind = kind;
   entity.rank = entity_rank(kind, name);
@@ -116,6 +119,7 @@ void EntityTable::drop(std::uint32_t index) {
   index_[hole] = kNoIndex;
   // A timer of this one must not wake the next of its number.
   const std::uint16_t serial = entity.serial;
+  names_.give_back(entity.text, std::max<std::size_t>(entity.length, 1));
   entities_.drop(index);
   entities_[index].serial = static_cast<std::uint16_t>(serial + 1);
 }

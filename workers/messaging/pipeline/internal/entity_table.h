@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "base/siphash.h"
 #include "workers/messaging/pipeline/component_pipeline.h"
 #include "workers/messaging/pipeline/internal/slab.h"
+#include "workers/messaging/pipeline/internal/text_arena.h"
 
 namespace kintsugi::workers {
 
@@ -35,7 +35,8 @@ enum class Ring : std::uint8_t {
   kAgent,
   kFirst,
   kWork,
-  kLooks,     ///< state of links and the like
+  kNewLooks,  ///< state of links that were made a moment ago
+  kLooks,     ///< of others, and the like
   kSettings,  ///< all other writes of settings
   kNone
 };
@@ -44,7 +45,7 @@ inline constexpr std::size_t kRings = static_cast<std::size_t>(Ring::kNone);
 /// Shape: 72 bytes, and the name.
 struct Entity {
   ContentHash wanted{}, applied{};
-  std::unique_ptr<char[]> text;
+  char* text = nullptr;  ///< of the table's arena
   std::uint32_t holds = kNoIndex;  ///< the latest first
   std::uint32_t before = kNoIndex, after = kNoIndex;
   std::uint16_t length = 0;
@@ -68,8 +69,9 @@ struct Entity {
   bool checked : 1 = false;   ///< a class that was read back
   bool negative : 1 = false;  ///< an active link that was seen inactive once
   bool foreign : 1 = false;   ///< an orphan that was found
+  bool is_new : 1 = false;    ///< a link that was made and hardly looked at since
 
-  [[nodiscard]] std::string_view name() const noexcept { return {text.get(), length}; }
+  [[nodiscard]] std::string_view name() const noexcept { return {text, length}; }
   [[nodiscard]] bool is_used() const noexcept { return text != nullptr; }
 };
 
@@ -147,6 +149,7 @@ class EntityTable {
   SipKey key_;
   std::size_t classes_ = 0;
   std::array<std::size_t, kEntityKinds> by_kind_{};
+  TextArena names_;
   Slab<Entity> entities_;
   Slab<Hold> holds_;
   std::vector<ObjectRecord> objects_;
@@ -162,6 +165,9 @@ class EntityTable {
 [[nodiscard]] bool is_class_settings(EntityKind kind, std::string_view name) noexcept;
 [[nodiscard]] constexpr bool is_link_kind(EntityKind kind) noexcept {
   return kind == EntityKind::kAutoLink || kind == EntityKind::kLinkRoute;
+}
+[[nodiscard]] constexpr bool is_look(Ring ring) noexcept {
+  return ring == Ring::kNewLooks || ring == Ring::kLooks;
 }
 /// Those whose state is read a second after they were made (MH-12).
 [[nodiscard]] constexpr bool is_verified_kind(EntityKind kind) noexcept {

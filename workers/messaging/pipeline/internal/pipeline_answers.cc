@@ -146,6 +146,12 @@ void PipelineCore::entity_answer(std::uint32_t index, Flight& flight, const Mana
     forbidden_ = 0;
     clear_trouble();
   }
+  if (outcome.verdict == Verdict::kMalformed && flight.step == ExchangeStep::kLook) {
+    exchanges.failed(now, std::string(entity.name()), outcome.text, outcome.code);
+    reconsider(index);
+    look_again(index, now);
+    return;
+  }
   if (outcome.verdict == Verdict::kMalformed) {
     if (flight.step == ExchangeStep::kCreate || flight.step == ExchangeStep::kDelete) {
       set_presence(entity, Presence::kUnsure);
@@ -214,6 +220,7 @@ void PipelineCore::created(std::uint32_t index, const Flight& flight, const Enti
         reconsider(index);
         return;
       }
+      entity.is_new = !verify && is_link_kind(entity.kind);
       applied(index, flight.hash, now);
       return;
     case Verdict::kExists:

@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connecti
 constexpr Duration kScanRetry = seconds(1);
 constexpr Duration kLookAfterBulk = seconds(1);
 constexpr std::int64_t kSpread = 20;  ///< MD-5: 10 to 29 s of half an hour
+constexpr std::uint8_t kNewFor = 3;   ///< looks at a link that come before those at older ones
 constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
 
 bool is_walk(Question question) noexcept {
@@ -398,6 +399,10 @@ void PipelineCore::question_answer(Flight& flight, const ManagementReply* reply,
       }
       facts_ = true;
       if (flight.question == Question::kMemory) {
+        if (!value->is_integer()) {
+          refused(Error(Errc::kInvalid, "GlobalMaxSize is not a number"));
+          return;
+        }
         broker.global_max_size = value->as_integer();
         return;
       }
@@ -501,7 +506,8 @@ std::optional<TimePoint> PipelineCore::next_timer() const noexcept {
   if (!rings_.empty(Ring::kSettings) && flights_.settings() == 0) {
     later(settings_free_);
   }
-  if ((!rings_.empty(Ring::kLooks) || relooking_) && lookers_ == 0) {
+  if ((!rings_.empty(Ring::kNewLooks) || !rings_.empty(Ring::kLooks) || relooking_) &&
+      lookers_ == 0) {
     later(looks_free_);
   }
   if (forbidden_until_ > now_) {
@@ -535,7 +541,8 @@ void PipelineCore::on_timer(TimePoint now) {
         ask(Question::kStates, entity.kind);
         look_again(timer.entity, now);
       } else {
-        rings_.push(Ring::kLooks, timer.entity);
+        rings_.push(entity.is_new ? Ring::kNewLooks : Ring::kLooks, timer.entity);
+        entity.is_new = entity.is_new && entity.looks < kNewFor;
       }
     } else if (entity.activity == Activity::kIdle && entity.settled) {
       look_again(timer.entity, now);
@@ -558,6 +565,9 @@ void PipelineCore::on_timer(TimePoint now) {
       }
     } else {
       ask(greeted ? Question::kQueueCount : Question::kVersion);
+      if (broker.global_max_size == 0) {
+        ask(Question::kMemory);
+      }
     }
   }
   if (checks_at_ && *checks_at_ <= now) {

@@ -27,7 +27,7 @@ class PipelineCore {
   PipelineCore(Params params, Callbacks callbacks);
 
   void want(ObjectId object, std::span<const DesiredEntity> entities, bool first);
-  void assume(ObjectId object, std::span<const DesiredEntity> entities);
+  void assume(ObjectId object, std::span<const DesiredEntity> entities, bool active);
   void forget(ObjectId object);
   void complete(TimePoint now);
   [[nodiscard]] ObjectProgress progress(ObjectId object) const;

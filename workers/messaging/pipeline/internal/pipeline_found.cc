@@ -14,7 +14,7 @@ std::string_view member(const krm::Json& object, std::string_view key) noexcept 
 }
 
 bool is_still(const Entity& entity) noexcept {
-  return entity.activity == Activity::kIdle || entity.ring == Ring::kLooks;
+  return entity.activity == Activity::kIdle || is_look(entity.ring);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ void PipelineCore::release(std::uint32_t hold) {
   reconsider(index);
 }
 
-void PipelineCore::assume(ObjectId object, std::span<const DesiredEntity> entities) {
+void PipelineCore::assume(ObjectId object, std::span<const DesiredEntity> entities, bool active) {
   for (const DesiredEntity& one : entities) {
     const ContentHash hash = content_hash(one);
     const std::uint32_t index = table.ensure(one.kind, one.name);
@@ -155,6 +155,9 @@ void PipelineCore::assume(ObjectId object, std::span<const DesiredEntity> entiti
       entity.applied = hash;
       entity.checked = true;
       set_presence(entity, Presence::kPresent);
+      if (active && is_link_kind(entity.kind)) {
+        entity.link = LinkState::kActive;
+      }
     }
     reconsider(index);
     if (is_link_kind(entity.kind)) {

@@ -150,7 +150,7 @@ void PipelineCore::reconsider(std::uint32_t index, bool urgent) {
   if (entity.activity != Activity::kFlying && entity.activity != Activity::kResting) {
     const ExchangeStep step = step_of(entity);
     if (step == ExchangeStep::kNone || !may_go(entity)) {
-      if (entity.activity == Activity::kQueued && entity.ring != Ring::kLooks) {
+      if (entity.activity == Activity::kQueued && !is_look(entity.ring)) {
         rings_.remove(index);
       }
     } else {
@@ -200,7 +200,8 @@ bool PipelineCore::looks_allowed(TimePoint now) const noexcept {
 std::uint32_t PipelineCore::pick(TimePoint now) {
   const bool agent = flights_.agents() < params_.agent_window;
   const auto look = [&]() -> std::uint32_t {
-    const std::uint32_t index = rings_.front(Ring::kLooks);
+    const std::uint32_t index =
+        rings_.front(rings_.empty(Ring::kNewLooks) ? Ring::kLooks : Ring::kNewLooks);
     if (index == kNoIndex || !looks_allowed(now) || (is_agent_kind(table[index].kind) && !agent)) {
       return kNoIndex;
     }
@@ -258,7 +259,7 @@ std::uint32_t PipelineCore::pick_sweep(TimePoint now) {
     Entity& entity = table[sweep_at_++];
     if (entity.is_used() && entity.settled && table.is_wanted(entity) &&
         !is_agent_kind(entity.kind) && entity.rank == 2 &&
-        (entity.activity == Activity::kIdle || entity.ring == Ring::kLooks)) {
+        (entity.activity == Activity::kIdle || is_look(entity.ring))) {
       sweep_tokens_ -= 1;
       entity.verify = true;
       return sweep_at_ - 1;
@@ -368,7 +369,7 @@ std::optional<PipelineCore::Send> PipelineCore::next(TimePoint now) {
     if (index == kNoIndex) {
       break;
     }
-    const bool look = table[index].ring == Ring::kLooks;
+    const bool look = is_look(table[index].ring);
     rings_.remove(index);
     const ExchangeStep step = look ? ExchangeStep::kLook : step_of(table[index]);
     if (step == ExchangeStep::kNone) {
