@@ -194,9 +194,26 @@ class _Node(Peer):
                 self.process.stdin.close()
 
 
-class Router(_Node):
+class _Commanded(_Node):
+    """A server that does what it is told: its commands stand at its script."""
+
+    def start(self):
+        super().start()
+        said = self.hello.get(timeout=30)
+        assert "fault" not in said, said["fault"]
+        return self
+
+    def command(self, command, **more):
+        said = self.begin(command=command, **more)()
+        assert said["ok"], said
+        return said
+
+
+class Router(_Commanded):
     """A stand-in for qpid-dispatch 1.19.0: its port for management, and one for clients of all tenants. Its ports stay the same when
-    it is started again; what management made is lost then."""
+    it is started again; what management made is lost then. Its commands: drop-next-reply, duplicate, codeless, garble (how: types,
+    deep) {count, operation, type, name}; reverse {count}; delay {ms}; hang, resume, cut, restart-empty; create {type, name, attributes},
+    delete {type, name} by hand; dump {log}; forget (the counts)."""
 
     script = "router.mjs"
 
@@ -207,19 +224,6 @@ class Router(_Node):
         super().__init__(f"--id={name}", f"--hazards={'all' if hazards else 'none'}", f"--scale={scale}", f"--port={self.port}", f"--host={self.host}",
                          f"--tenants-port={self.tenants_port}", f"--version={version}", *([f"--tls={tls}"] if tls else []))
         self.name = name
-
-    def start(self):
-        super().start()
-        said = self.hello.get(timeout=30)
-        assert "fault" not in said, said["fault"]
-        return self
-
-    def command(self, command, **more):
-        """drop-next-reply, duplicate, codeless {count, operation, type, name}; reverse {count}; delay {ms}; hang, resume, cut, restart-empty; create {type, name,
-        attributes}, delete {type, name} by hand; dump {log}; forget (the counts)."""
-        said = self.begin(command=command, **more)()
-        assert said["ok"], said
-        return said
 
     def dump(self, **more):
         return self.command("dump", **more)
@@ -287,6 +291,24 @@ class Artemis(Peer):
     def stop(self, number=signal.SIGKILL, deadline=20):
         """It has nothing to keep."""
         super().stop(number, deadline)
+
+
+class Tamper(_Commanded):
+    """Stands in front of a broker's management, on a port of its own, and changes answers on command. Nothing but management goes through."""
+
+    script = "tamper.mjs"
+
+    def __init__(self, broker):
+        self.port, self.name = kit.free_port(), broker.name
+        super().__init__(f"--to={broker.port}", f"--port={self.port}")
+
+    def garble(self, operation, how, count=1):
+        """The next answers to that operation or attribute: text (no JSON), two (values), number (as a text), types (of AMQP), deep."""
+        self.command("garble", operation=operation, how=how, count=count)
+
+    def dump(self):
+        """{opened: connections so far, requests: {operation: count}, left: orders to garble that nothing came for}"""
+        return self.command("dump")
 
 
 class Client(_Node):

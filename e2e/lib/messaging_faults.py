@@ -3,6 +3,8 @@
 import contextlib
 import http.client
 import pathlib
+import re
+import socket
 import threading
 import time
 import unittest
@@ -25,10 +27,15 @@ class Case(unittest.TestCase):
         cls.client = amqp.Client().start_for(cls)
         cls.client.open(cls.broker.port, name="broker")
         cls.tenant = messaging_stage.Tenant(cls.stage.consumers["root"])
-        cls.tenant.make(*messaging_stage.infra([cls.router], [cls.broker]))
+        cls.tenant.make(*messaging_stage.infra(*cls.peers()))
         cls.tenant.make("AddressSpacePlan", {"metadata": {"name": "plan1"}, "spec": {"messagingInfraRef": "infra1"}})
         cls.tenant.space(cls.SPACE)
         cls.addClassCleanup(cls.clean)
+
+    @classmethod
+    def peers(cls):
+        """Routers and brokers of the infra."""
+        return [cls.router], [cls.broker]
 
     @classmethod
     def worker(cls, **more):
@@ -117,6 +124,75 @@ def connections(pid, port):
             inodes.add(str(one.readlink()))
     rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
     return sum(row[3] == "01" and int(row[2].split(":")[1], 16) == port and f"socket:[{row[9]}]" in inodes for row in rows)
+
+
+class Gate:
+    """A way to a component, on a port of its own. It can be shut at a request: what comes after it waits as well."""
+
+    def __init__(self, name, port):
+        self.name, self.target, self.port = name, port, kit.free_port()
+        self.pattern = None
+        self.reached, self.released = threading.Event(), threading.Event()
+        self.server = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def shut_at(self, pattern, answered):
+        """At the next request that is so. @param answered  it goes through, and its answer waits"""
+        self.reached.clear()
+        self.released.clear()
+        self.answered, self.pattern = answered, re.compile(pattern, re.DOTALL)
+
+    def open(self):
+        self.pattern = None
+        self.released.set()
+
+    def close(self):
+        self.open()
+        with contextlib.suppress(OSError):
+            self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.server.accept()
+                try:
+                    there = socket.create_connection(("127.0.0.1", self.target))
+                except OSError:
+                    client.close()
+                    continue
+                back = threading.Event()  # answers of this connection wait
+                threading.Thread(target=self._pass, args=(client, there, self._request, back), daemon=True).start()
+                threading.Thread(target=self._pass, args=(there, client, self._answer, back), daemon=True).start()
+
+    def _pass(self, one, other, look, back):
+        seen = b""
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                seen = look(seen + data, back)
+                other.sendall(data)
+        for each in (one, other):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _request(self, seen, back):
+        pattern = self.pattern
+        if pattern is not None and pattern.search(seen):
+            self.pattern = None
+            if self.answered:
+                back.set()
+            else:
+                self.reached.set()
+                self.released.wait(120)
+            return b""
+        return seen[-400:]
+
+    def _answer(self, _, back):
+        if back.is_set():
+            self.reached.set()
+            self.released.wait(120)
+            back.clear()
+        return b""
 
 
 class Changes(threading.Thread):

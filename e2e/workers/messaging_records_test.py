@@ -69,6 +69,34 @@ class Records(messaging_faults.Case):
         self.call_broker("b0")
         self.tenant.ready("stays")
 
+    def test_MS056_a_broker_that_goes_while_nobody_looks_is_gone(self):
+        for local in ("waits", "moves"):
+            self.tenant.address(local)
+        self.tenant.ready("waits", "moves")
+        self.addCleanup(self.call_broker, "b0")
+        for stop in (self.end, self.kill):
+            self.restart(lambda: self.call_broker("b1"), stop)
+            for local in ("waits", "moves"):
+                for which, status in (("Scheduled", "True"), ("Ready", "False")):
+                    self.assertIn("b0", self.tenant.until("Address", f"space1.{local}", which, status, "BrokerGone")["message"])
+                self.assertEqual(self.brokers(local), ["b0"])
+            self.restart(lambda: self.call_broker("b0"), stop)
+            for local in ("waits", "moves"):
+                self.tenant.until("Address", f"space1.{local}", "Scheduled", reason="Scheduled")
+                self.tenant.ready(local)
+
+        def gone_and_asked():
+            self.call_broker("b1")
+            self.patch("Address", "space1.moves", {"metadata": {"annotations": {"enmasse.io/reschedule": "true"}}})
+
+        self.restart(gone_and_asked, self.kill)
+        kit.eventually(lambda: self.brokers("moves") == ["b1"], what="what asks for it has moved")
+        self.tenant.ready("moves")
+        self.tenant.until("Address", "space1.waits", "Scheduled", reason="BrokerGone")
+        self.assertEqual(self.brokers("waits"), ["b0"])
+        self.call_broker("b0")
+        self.tenant.ready("waits")
+
     def twins(self):
         """Two Addresses of one spec.address, made in one second, the first of which is there before the second and has the larger uid."""
         for number in range(40):

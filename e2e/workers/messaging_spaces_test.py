@@ -266,7 +266,7 @@ class Spaces(Case):
         self.forget(*self.routers)
         connectors = [{"name": f"c{number}", "endpointHosts": [{"host": "a.example.com"}]} for number in range(65)]
         path = self.tenant.path("AddressSpace", "bad")
-        for spec in ({"connectors": connectors}, {"capabilities": ["wings"]}):
+        for spec in ({"connectors": connectors}, {"connectors": [{**connectors[0], "name": f"c{number}"} for number in range(10_000)]}, {"capabilities": ["wings"]}):
             answer = self.tenant.client.request("PATCH", path, json.dumps({"spec": spec}), headers=messaging.MERGE)
             self.assertEqual(answer.status, 422, answer)
         self.tenant.change("AddressSpace", "bad", capabilities=["transactions"])
@@ -323,6 +323,35 @@ class Tenants(Case):
         refused.make("MessagingTenant", {"metadata": {"name": "default"}, "spec": {"messagingInfrastructureRef": {"name": "names", "namespace": "infras"}}})
         why = refused.until("MessagingTenant", "default", "Bound", "False", "NamespaceNotSelected")
         self.assertIn("refused", why["message"])
+
+    def test_S16_hosts_that_a_connector_must_not_have(self):
+        self.infra(0)
+        self.addCleanup(self.infras.clean)
+        tenant, router = self.tenant_in("hosts"), self.routers[0]
+        tenant.make("MessagingTenant", {"metadata": {"name": "default"}})
+        tenant.until("MessagingTenant", "default")
+        tenant.make("MessagingConnector", {"metadata": {"name": "remote"}, "spec": {
+            "endpointHosts": [{"host": "amqp.invalid", "port": 5672}], "addresses": [{"name": "all", "pattern": "a/#"}]}})
+        tenant.until("MessagingConnector", "remote", "Created")
+        kinds = ("connector", "linkRoute")
+        before = [{name: row["identity"] for name, row in router.rows(kind).items()} for kind in kinds]
+        self.forget(router)
+        for host in ("localhost", "LocalHost.", "a.localhost", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0.0.0.0", "169.254.169.254", "::1", "[::1]", "::",
+                     "fe80::1", "::ffff:127.0.0.1", "::ffff:a9fe:1", "r0", "R0"):
+            with self.subTest(host):
+                tenant.change("MessagingConnector", "remote", endpointHosts=[{"host": "amqp.invalid", "port": 5672}, {"host": host, "port": 5672}])
+                generation = tenant.get("MessagingConnector", "remote")["metadata"]["generation"]
+
+                def refused(generation=generation):
+                    why = tenant.condition("MessagingConnector", "remote", "Validated")
+                    return why["observedGeneration"] == generation and (why["status"], why["reason"]) == ("False", "ForbiddenHost") and why
+
+                self.assertIn("endpointHosts[1].host", kit.eventually(refused, what=f"{host} is refused")["message"])
+        self.assertEqual(self.sent(router), {})
+        self.assertEqual([{name: row["identity"] for name, row in router.rows(kind).items()} for kind in kinds], before)
+        tenant.change("MessagingConnector", "remote", endpointHosts=[{"host": "amqp.invalid", "port": 5673}])
+        tenant.until("MessagingConnector", "remote", "Validated")
+        kit.eventually(lambda: [one["port"] for one in router.rows("connector").values()] == ["5673"], what="what is right again is made")
 
     def test_MS027_annotations_of_a_namespace_make_a_tenant(self):
         self.infra(0)

@@ -49,7 +49,7 @@ class Lane {
   }
 }
 
-const state = { hung: false, stuck: [], drop: [], twice: [], codeless: [], held: [], hold: 0, delay: 0, requests: {}, log: [], dropped: 0, unheard: 0 };
+const state = { hung: false, stuck: [], drop: [], twice: [], codeless: [], garbled: [], held: [], hold: 0, delay: 0, requests: {}, log: [], dropped: 0, unheard: 0 };
 const lanes = { core: new Lane(), agent: new Lane() };
 let chance = 12345; // of 8 to 14 ms; the same in each run
 
@@ -70,10 +70,18 @@ function typed_body(props, body) {
 function is_wanted(list, props) {
   const at = list.findIndex((one) => ['operation', 'type', 'name'].every((key) => one[key] === undefined || one[key] === props[key]
     || (key === 'type' && TYPES[one.type] === props.type)));
-  if (at < 0) return false;
-  if (--list[at].count <= 0) list.splice(at, 1);
-  return true;
+  if (at < 0) return undefined;
+  const found = list[at];
+  if (--found.count <= 0) list.splice(at, 1);
+  return found;
 }
+
+const deep = (depth) => (depth ? { below: deep(depth - 1) } : 'bottom');
+/** What is made of an answer, by the `how` of `garble`. */
+const GARBLE = {
+  types: (reply) => void Object.assign(reply, { body: types.wrap_list([1, 2, 3]), application_properties: { statusCode: '201', statusDescription: 7 } }),
+  deep: (reply) => void (reply.body = typed(deep(100))),
+};
 
 function respond(message, props, answer, agent) {
   const number = typeof message.correlation_id !== 'string';
@@ -85,6 +93,7 @@ function respond(message, props, answer, agent) {
     return;
   }
   if (is_wanted(state.codeless, props)) delete reply.application_properties.statusCode;
+  GARBLE[is_wanted(state.garbled, props)?.how]?.(reply);
   const times = is_wanted(state.twice, props) ? 2 : 1;
   const go = () => {
     for (let i = 0; i < times; ++i) if (!plane.reply(message.reply_to, reply)) state.unheard += 1;
@@ -126,6 +135,7 @@ const commands = {
   'drop-next-reply': ({ count = 1, operation, type, name }) => void state.drop.push({ count, operation, type, name }),
   duplicate: ({ count = 1, operation, type, name }) => void state.twice.push({ count, operation, type, name }),
   codeless: ({ count = 1, operation, type, name }) => void state.codeless.push({ count, operation, type, name }), // no statusCode
+  garble: ({ count = 1, operation, type, name, how }) => void state.garbled.push({ count, operation, type, name, how }),
   reverse: ({ count }) => void (state.hold = count), // the next ones wait for the last of them, and leave in the opposite order
   delay: ({ ms }) => void (state.delay = ms),
   hang: () => void (state.hung = true),

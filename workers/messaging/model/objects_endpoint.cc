@@ -1,4 +1,6 @@
 // Endpoints and connectors, as objects of their own and as parts of an AddressSpace (3.3, 3.5).
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 
@@ -169,13 +171,39 @@ void check_endpoint(Parsed<MessagingEndpoint>& parsed, const std::string& path) 
 }
 
 /// What points at this machine or its link (16).
+/// This machine, and what only its own link reaches. Of numbers only those with four parts are
+/// addresses to us; the system's resolver reads others as such, too (127.1, 0x7f000001).
 bool is_local_host(std::string_view host) {
-  const std::string lower = to_lower(host);
-  const std::string_view text = lower;
-  return text == "localhost" || text.ends_with(".localhost") || text == "localhost." ||
-         text.starts_with("127.") || text.starts_with("169.254.") || text == "0.0.0.0" ||
-         text == "::" || text == "::1" || text == "[::1]" || text == "[::]" ||
-         text.starts_with("fe80:") || text.starts_with("[fe80:") || text.starts_with("::ffff:127.");
+  std::string lower = to_lower(host);
+  if (lower.ends_with('.')) {
+    lower.pop_back();
+  }
+  std::string_view text = lower;
+  if (text.starts_with('[') && text.ends_with(']')) {
+    text = text.substr(1, text.size() - 2);
+  }
+  if (text.find(':') != std::string_view::npos) {
+    in6_addr six{};
+    const std::string address(text.substr(0, text.find('%')));
+    if (::inet_pton(AF_INET6, address.c_str(), &six) != 1) {
+      return true;  // nothing that a router could reach
+    }
+    const unsigned char* const bytes = six.s6_addr;
+    const bool four = IN6_IS_ADDR_V4MAPPED(&six) || IN6_IS_ADDR_V4COMPAT(&six);
+    return IN6_IS_ADDR_UNSPECIFIED(&six) || IN6_IS_ADDR_LOOPBACK(&six) ||
+           IN6_IS_ADDR_LINKLOCAL(&six) ||
+           (four && (bytes[12] == 0 || bytes[12] == 127 || (bytes[12] == 169 && bytes[13] == 254)));
+  }
+  const std::string_view last = text.substr(text.rfind('.') + 1);
+  const bool number = last.starts_with("0x") ||
+                      (!last.empty() && last.find_first_not_of("0123456789") == last.npos);
+  in_addr four{};
+  if (number && ::inet_pton(AF_INET, lower.c_str(), &four) != 1) {
+    return true;
+  }
+  return text == "localhost" || text.ends_with(".localhost") ||
+         (number &&
+          (text.starts_with("127.") || text.starts_with("0.") || text.starts_with("169.254.")));
 }
 
 bool has_blank(std::string_view text) {
