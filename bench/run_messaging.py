@@ -172,6 +172,17 @@ class Bench:
         self.faults.append(f"{self.active(worker)} of {count} addresses are Active after {deadline} s")
         return time.monotonic()
 
+    def until_told(self, worker, deadline=600):
+        """Until statuses say what was applied: no turn waits, and nothing is written for a while."""
+        end, before = time.monotonic() + deadline, -1
+        while time.monotonic() < end:
+            written = worker.metric("rest_client_requests_total")
+            if written - before < 10 and worker.metric("workqueue_depth") == 0:
+                return
+            before = written
+            time.sleep(4)  # what is on its way is told after two seconds
+        self.faults.append(f"the worker writes all the time, {deadline} s")
+
     def check_all(self, count):
         """By the objects themselves; in pages, for memory."""
         found, token = 0, ""
@@ -220,17 +231,12 @@ class Bench:
         worker.start()
         self.until_ready(worker)
         synced = time.monotonic()
-        perfs = []
-        if self.arguments.perf:
-            for name, pid in (("worker", worker.process.pid), ("shard", self.installation.pid("root"))):
-                # pylint: disable-next=consider-using-with
-                perfs.append(subprocess.Popen(["perf", "record", "-q", "-g", "-F", "499", "-o", f"{self.arguments.perf}.{name}", "-p", str(pid)]))
+        perfs = [self.profile("worker", worker.process.pid), self.profile("shard", self.installation.pid("root"))]
         end = self.until_confirmed(worker, count)
         confirmed = machine.cpu_ns(worker.process.pid)
         ready = self.until_active(worker, count)
-        for one in perfs:
-            one.send_signal(signal.SIGINT)
-            one.wait(60)
+        for end_profile in perfs:
+            end_profile()
         pid = worker.process.pid
         cpu, memory = machine.cpu_ns(pid), machine.rss_kb(pid)
         self.row(f"{count:,} queue addresses, from the worker's start until all are confirmed", target, f"{end - begin:.1f} s ({synced - begin:.1f} s until its caches "
@@ -250,6 +256,19 @@ class Bench:
             print(fake.kind, sent, flush=True)
             exact &= all(sent.get(name, 0) == each * count for name, each in PER_QUEUE[fake.kind].items())
         self.row("changing requests for each queue address", "exactly 3R+2", "3R+2" if exact else "others, see above", exact)
+
+    def profile(self, name, pid):
+        """With --perf; what it gives ends it."""
+        if not self.arguments.perf:
+            return lambda: None
+        # pylint: disable-next=consider-using-with
+        perf = subprocess.Popen(["perf", "record", "-q", "-g", "-F", "499", "-o", f"{self.arguments.perf}.{name}", "-p", str(pid)])
+
+        def end():
+            perf.send_signal(signal.SIGINT)
+            perf.wait(60)
+
+        return end
 
     def router_restart(self, worker, count):
         before, begin = self.router.sent(), time.monotonic()
@@ -273,13 +292,16 @@ class Bench:
         self.row("worker's CPU for that, for each address", "-", f"{(machine.cpu_ns(worker.process.pid) - spent) / 1e3 / count:.0f} us")
 
     def worker_restart(self, worker, count):
+        self.until_told(worker)
         worker.stop()
         before = {fake.kind: fake.sent() for fake in (self.router, self.broker)}
         begin = time.monotonic()
         worker.start()
+        end_profile = self.profile("restart", worker.process.pid)
         self.until_ready(worker)
         synced = time.monotonic()
         created, ready = self.one_after_another(count, 1)
+        end_profile()
         served = time.monotonic() - (ready[0] - created[0]) / 1e3
         self.row(f"worker restart, {count:,} applied: a new create confirmed after its caches are read", "<= 2 s",
                  f"{served - synced:.2f} s, {created[0]:.0f} ms after its answer, Ready {ready[0]:.0f} ms after it ({synced - begin:.1f} s until the caches were "

@@ -307,7 +307,7 @@ class Tamper(_Commanded):
         self.command("garble", operation=operation, how=how, count=count)
 
     def dump(self):
-        """{opened: connections so far, requests: {operation: count}, left: orders to garble that nothing came for}"""
+        """{opened: connections so far by container, requests: {operation: count}, left: orders to garble that nothing came for}"""
         return self.command("dump")
 
 

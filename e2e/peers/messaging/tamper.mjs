@@ -12,7 +12,7 @@ const rhea = createRequire(import.meta.url)('rhea');
 const { values: flags } = parseArgs({ options: { port: { type: 'string', default: '0' }, to: { type: 'string' } } });
 const MANAGEMENT = 'activemq.management', DEPTH = 100;
 const container = rhea.create_container({ id: 'tamper', reconnect: false, idle_time_out: 60000, tcp_no_delay: true });
-const state = { garbled: [], opened: 0, requests: {}, next: 1 };
+const state = { garbled: [], opened: {}, requests: {}, next: 1 };
 const deep = (depth) => (depth ? { below: deep(depth - 1) } : 'bottom');
 
 /** What is made of an answer. */
@@ -66,7 +66,7 @@ class Pair {
 
 container.on('connection_open', ({ connection }) => {
   if (connection.pair === undefined && connection.is_server) {
-    state.opened += 1;
+    state.opened[connection.container_id] = (state.opened[connection.container_id] ?? 0) + 1;
     connection.pair = new Pair(connection);
   }
 });
