@@ -11,8 +11,10 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr Duration kNotSynced = milliseconds(200);
-/// While much is being made, one that is on its way is told of after so long.
-constexpr Duration kToldAfter = seconds(2);
+/// While much is being made, one that is on its way is told of after so long; where that would be
+/// a look at thousands every second, later.
+constexpr Duration kToldAfter = seconds(2), kToldLater = seconds(10);
+constexpr std::uint64_t kThousands = 5'000;
 constexpr int kMostLooks = 4;  ///< of one reconcile
 
 const CachedAddress* find_address(const Site& site, const ObjectRefKey& key) {
@@ -193,7 +195,8 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
   AddressReport report(facts);
   report.add_components(entities, hosts);
   if (site_.is_busy(*facts.place.infra) && report.is_on_its_way()) {
-    return {Turn::Kind::kLater, {}, false, kToldAfter};
+    const bool later = site_.busy(*facts.place.infra) > kThousands;
+    return {Turn::Kind::kLater, {}, false, later ? kToldLater : kToldAfter};
   }
   if (is_broker_type(facts.address().type)) {
     report.set_placing(facts.place.infra->scheduler.placing(facts.number));

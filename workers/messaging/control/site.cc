@@ -152,7 +152,9 @@ void Site::decide(OwnedInfra& infra, std::optional<ObjectId> but) {
   look_at(*infra.work, changed);
 }
 
-bool Site::is_busy(const OwnedInfra& infra) const noexcept {
+bool Site::is_busy(const OwnedInfra& infra) const noexcept { return busy(infra) > kBusy; }
+
+std::uint64_t Site::busy(const OwnedInfra& infra) const noexcept {
   std::uint64_t turns = infra.work->pending();
   for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {
     if (const Controller* const one = controllers_[static_cast<std::size_t>(kind)]) {
@@ -160,7 +162,7 @@ bool Site::is_busy(const OwnedInfra& infra) const noexcept {
       turns += std::accumulate(depth.begin(), depth.end(), std::uint64_t{one->running()});
     }
   }
-  return turns > kBusy;
+  return turns;
 }
 
 void Site::look_at_addresses(const ObjectRefKey& space) const {

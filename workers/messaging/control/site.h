@@ -125,8 +125,9 @@ class Site {
     std::uint64_t moves = 0;
   };
   [[nodiscard]] const Decisions& decisions() const noexcept { return decisions_; }
-  /// So many addresses wait for a turn, or are being made, that one which only comes on is not
-  /// worth a write.
+  /// Addresses that wait for a turn or have it, and entities that are being made.
+  [[nodiscard]] std::uint64_t busy(const OwnedInfra& infra) const noexcept;
+  /// These are so many that one which only comes on is not worth a write.
   [[nodiscard]] bool is_busy(const OwnedInfra& infra) const noexcept;
   void look_at_addresses(const ObjectRefKey& space) const;
 

@@ -13,7 +13,7 @@ TEST(ByNumber, WhenRecordsComeAndGo_ItIsAsAMap) {
   std::map<ObjectId, int> model;
   std::mt19937 random(7);
   for (int step = 1; step < 20'000; ++step) {
-    const ObjectId number = random() % 1'500;
+    const auto number = static_cast<ObjectId>(random() % 1'500);
     if (random() % 2 == 0) {
       table[number] = model[number] = step;
     } else {

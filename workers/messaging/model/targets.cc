@@ -30,7 +30,7 @@ std::vector<ObjectId> TargetIndex::targets(ObjectId object) const {
   if (const Refers* const of = refers(object)) {
     for (const std::string* name : {&of->expiry, &of->dead_letter, &of->topic}) {
       if (const auto at = names_.find(*name); at != names_.end()) {
-        out.push_back(at->second);
+        out.push_back(at->second.object);
       }
     }
   }
@@ -78,7 +78,7 @@ std::vector<ObjectId> TargetIndex::set(ObjectId object, std::string_view address
     static const Refers kNone;
     const Refers* had = refers(object);
     const Refers& old = had != nullptr ? *had : kNone;
-    if (found->second.address == address && found->second.type == type &&
+    if (found->second->first == address && found->second->second.type == type &&
         old.expiry == references.expiry && old.dead_letter == references.dead_letter &&
         old.topic == references.topic) {
       return {};
@@ -86,15 +86,17 @@ std::vector<ObjectId> TargetIndex::set(ObjectId object, std::string_view address
   }
   std::vector<ObjectId> affected = this->affected(object);  // by what it was
   unlink(object);
-  Entry& entry = entries_[object];
-  if (entry.address != address) {
-    if (const auto old = names_.find(entry.address); old != names_.end() && old->second == object) {
-      names_.erase(old);
-    }
-    entry.address = address;
+  if (const auto had = entries_.find(object);
+      had != entries_.end() && had->second->first != address) {
+    names_.erase(names_.find(had->second->first));
   }
-  entry.type = type;
-  names_[entry.address] = object;
+  const auto name = names_.try_emplace(std::string(address), Target{object, type}).first;
+  if (name->second.object != object) {
+    unlink(name->second.object);
+    entries_.erase(name->second.object);
+  }
+  name->second = {object, type};
+  entries_[object] = &*name;
   if (!references.expiry.empty() || !references.dead_letter.empty() || !references.topic.empty()) {
     refers_[object] = {std::string(references.expiry), std::string(references.dead_letter),
                        std::string(references.topic)};
@@ -126,10 +128,7 @@ std::vector<ObjectId> TargetIndex::remove(ObjectId object) {
   std::vector<ObjectId> affected = this->affected(object);
   std::erase(affected, object);
   unlink(object);
-  if (const auto name = names_.find(found->second.address);
-      name != names_.end() && name->second == object) {
-    names_.erase(name);
-  }
+  names_.erase(names_.find(found->second->first));
   entries_.erase(found);
   return affected;
 }
@@ -139,7 +138,7 @@ std::optional<TargetIndex::Target> TargetIndex::find(std::string_view address) c
   if (found == names_.end()) {
     return std::nullopt;
   }
-  return Target{found->second, entries_.at(found->second).type};
+  return found->second;
 }
 
 /// Whether the expiry and dead-letter queues of `from` lead to `to`.
@@ -155,11 +154,12 @@ bool TargetIndex::reaches(ObjectId from, ObjectId to) const {
       if (name->empty() || next == names_.end()) {
         continue;
       }
-      if (next->second == to) {
+      const ObjectId target = next->second.object;
+      if (target == to) {
         return true;
       }
-      if (std::find(seen.begin(), seen.end(), next->second) == seen.end()) {
-        seen.push_back(next->second);
+      if (std::find(seen.begin(), seen.end(), target) == seen.end()) {
+        seen.push_back(target);
       }
     }
   }
@@ -199,12 +199,8 @@ std::vector<ObjectId> TargetIndex::referrers(ObjectId object) const {
   if (found == entries_.end()) {
     return {};
   }
-  const auto name = names_.find(found->second.address);
-  const auto list = referrers_.find(found->second.address);
-  if (name == names_.end() || name->second != object || list == referrers_.end()) {
-    return {};
-  }
-  return list->second;
+  const auto list = referrers_.find(found->second->first);
+  return list == referrers_.end() ? std::vector<ObjectId>() : list->second;
 }
 
 std::optional<std::string> TargetIndex::blocker(ObjectId object) const {
@@ -214,12 +210,12 @@ std::optional<std::string> TargetIndex::blocker(ObjectId object) const {
     return std::nullopt;
   }
   const Refers& one = *refers(all.front());
-  const std::string& name = entries_.at(object).address;
+  const std::string& name = entries_.at(object)->first;
   const std::string_view field = one.dead_letter == name ? kDeadLetter
                                  : one.expiry == name    ? kExpiry
                                                          : kTopic;
   std::string text =
-      "referred to by " + entries_.at(all.front()).address + " (" + std::string(field) + ")";
+      "referred to by " + entries_.at(all.front())->first + " (" + std::string(field) + ")";
   if (all.size() > 1) {
     text += " and " + std::to_string(all.size() - 1) + " more";
   }

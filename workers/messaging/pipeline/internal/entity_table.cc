@@ -55,6 +55,13 @@ std::uint32_t EntityTable::find(EntityKind kind, std::string_view name) const no
   return kNoIndex;
 }
 
+/// A broker has an address and a queue of one name.
+std::uint32_t EntityTable::twin(EntityKind kind, std::string_view name) const noexcept {
+  return kind == EntityKind::kQueue           ? find(EntityKind::kBrokerAddress, name)
+         : kind == EntityKind::kBrokerAddress ? find(EntityKind::kQueue, name)
+                                              : kNoIndex;
+}
+
 void EntityTable::grow() {
   std::vector<std::uint32_t> old(index_.empty() ? 64 : index_.size() * 2, kNoIndex);
   old.swap(index_);
@@ -81,8 +88,13 @@ std::uint32_t EntityTable::ensure(EntityKind kind, std::string_view name) {
   }
   const std::uint32_t index = entities_.add();
   Entity& entity = entities_[index];
-  entity.text = names_.take(std::max<std::size_t>(name.size(), 1));
-  std::memcpy(entity.text, name.data(), name.size());
+  if (const std::uint32_t other = twin(kind, name); other != kNoIndex) {
+    entity.text = entities_[other].text;
+    entity.shares = entities_[other].shares = true;
+  } else {
+    entity.text = names_.take(std::max<std::size_t>(name.size(), 1));
+    std::memcpy(entity.text, name.data(), name.size());
+  }
   entity.length = static_cast<std::uint16_t>(name.size());
   entity.kind = kind;
   entity.rank = entity_rank(kind, name);
@@ -119,7 +131,11 @@ void EntityTable::drop(std::uint32_t index) {
   index_[hole] = kNoIndex;
   // A timer of this one must not wake the next of its number.
   const std::uint16_t serial = entity.serial;
-  names_.give_back(entity.text, std::max<std::size_t>(entity.length, 1));
+  if (entity.shares) {
+    entities_[twin(entity.kind, entity.name())].shares = false;
+  } else {
+    names_.give_back(entity.text, std::max<std::size_t>(entity.length, 1));
+  }
   entities_.drop(index);
   entities_[index].serial = static_cast<std::uint16_t>(serial + 1);
 }
@@ -161,7 +177,7 @@ void EntityTable::unlink_entity(std::uint32_t index) {
 std::uint32_t EntityTable::add_hold(ObjectId object, std::uint32_t entity) {
   const std::uint32_t index = holds_.add();
   holds_[index].entity = entity;
-  holds_[index].object = object;
+  holds_[index].object = object & Hold::kMostObjects;
   link_entity(index);
   return index;
 }

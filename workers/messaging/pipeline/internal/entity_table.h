@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/siphash.h"
+#include "workers/messaging/model/text_arena.h"
 #include "workers/messaging/pipeline/component_pipeline.h"
 #include "workers/messaging/pipeline/internal/slab.h"
-#include "workers/messaging/pipeline/internal/text_arena.h"
 
 namespace kintsugi::workers {
 
@@ -45,7 +45,7 @@ inline constexpr std::size_t kRings = static_cast<std::size_t>(Ring::kNone);
 /// Shape: 72 bytes, and the name.
 struct Entity {
   ContentHash wanted{}, applied{};
-  char* text = nullptr;  ///< of the table's arena
+  char* text = nullptr;            ///< of the table's arena
   std::uint32_t holds = kNoIndex;  ///< the latest first
   std::uint32_t before = kNoIndex, after = kNoIndex;
   std::uint16_t length = 0;
@@ -69,6 +69,7 @@ struct Entity {
   bool checked : 1 = false;   ///< a class that was read back
   bool negative : 1 = false;  ///< an active link that was seen inactive once
   bool foreign : 1 = false;   ///< an orphan that was found
+  bool shares : 1 = false;    ///< the text of the queue or address of the same name
   bool is_new : 1 = false;    ///< a link that was made and hardly looked at since
 
   [[nodiscard]] std::string_view name() const noexcept { return {text, length}; }
@@ -77,9 +78,11 @@ struct Entity {
 
 /// An object's interest in an entity: wanted, or no longer and still to be deleted.
 struct Hold {
-  std::uint32_t entity = kNoIndex, object = kNoIndex;
+  static constexpr std::uint32_t kMostObjects = 0x7FFFFFFFU;
+  std::uint32_t entity = kNoIndex;
+  std::uint32_t object : 31 = kMostObjects;
+  std::uint32_t wanted : 1 = 1;
   std::uint32_t next_of_object = kNoIndex, next_of_entity = kNoIndex, before_of_entity = kNoIndex;
-  bool wanted = true;
 };
 
 struct ObjectRecord {
@@ -142,6 +145,7 @@ class EntityTable {
   [[nodiscard]] std::uint64_t hash(EntityKind kind, std::string_view name) const noexcept {
     return siphash(key_, name) + static_cast<std::uint64_t>(kind) * 0x9E3779B97F4A7C15U;
   }
+  [[nodiscard]] std::uint32_t twin(EntityKind kind, std::string_view name) const noexcept;
   void grow();
   void link_entity(std::uint32_t hold);
   void unlink_entity(std::uint32_t hold);
