@@ -15,6 +15,7 @@
 
 #include "store/internal/book_keeper.h"
 #include "store/lmdb/backup.h"
+#include "store/lmdb/check.h"
 #include "store/lmdb/rewrite.h"
 #include "store/testing/test_store.h"
 
@@ -238,6 +239,7 @@ TEST_F(BookTable, SE093_WhoWroteWithoutBooksIsFoundOut) {
   }
   {
     const auto store = open();
+    EXPECT_EQ(miscounted(*store), "") << "nobody believes what is on disk";
     EXPECT_EQ(sums(*store, "a"), (V{9, 2}));
     EXPECT_EQ(sums(*store, "b"), (V{1, 1}));
     write(*store, put("b/2", "x"));  // keeps all of them
@@ -276,6 +278,15 @@ TEST_F(BookTable, SE093_CheckSaysWhatIsWrongAndCountsAnew) {
   EXPECT_EQ(miscounted(*store), "");
   EXPECT_EQ(sums(*store, "a"), (V{5, 2}));
   EXPECT_EQ(sums(*store, "b"), (V{1, 1}));
+}
+
+/// The store of a proxy, and one that was restored: nothing is wrong with sums that nobody kept.
+TEST_F(BookTable, GR_416_CheckSaysNothingOfBooksThatAreNotKept) {
+  write(*open(BookRules{}), put("a/1", "four"));
+  const auto checked = check_store(directory_.data(), kRules);
+  ASSERT_TRUE(checked) << checked.error().to_string();
+  EXPECT_EQ(checked->rows.live, 1U);
+  EXPECT_EQ(checked->rows.miscounted, std::vector<std::string>());
 }
 
 TEST_F(BookTable, SE093_CopiesAndRewrittenStoresCountWhatTheyHave) {

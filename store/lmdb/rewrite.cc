@@ -62,6 +62,9 @@ class StoreRewriter {
     int code = cursor.open(txn, from);
     for (code = code != 0 ? code : cursor.move(MDB_FIRST); code == 0;
          code = cursor.move(MDB_NEXT)) {
+      if (to == tables_.meta && cursor.key() == kIncarnation) {
+        continue;
+      }
       (this->*row)(cursor.key(), cursor.value());
       if (const int put = rows_.put(to, cursor.key(), row_); put != 0) {
         return put;

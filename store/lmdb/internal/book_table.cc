@@ -141,6 +141,26 @@ Expected<void> count_rows(MDB_txn* txn, const Tables& tables, const BookRules& r
   return {};
 }
 
+/// Whether somebody who does not keep books, or others, was the last to write. Damaged rows tell
+/// nothing.
+Expected<bool> is_outdated(MDB_txn* txn, const Tables& tables, Revision revision,
+                           std::uint32_t version) {
+  Revision newest = 0;
+  bool is_whole = true;
+  bool is_other = false;
+  const int code =
+      each_row(txn, tables, [&](std::string_view, const std::optional<layout::BookRow>& row) {
+        is_whole = is_whole && row.has_value();
+        is_other = is_other || (row && row->version != version);
+        newest = row ? std::max(newest, row->revision) : newest;
+        return true;
+      });
+  if (code != MDB_NOTFOUND) {
+    return fail(lmdb_error(code, "books"));
+  }
+  return is_other || (is_whole && newest != revision);
+}
+
 }  // namespace
 
 Expected<void> count(MDB_txn* txn, const Tables& tables, BookKeeper& books) {
@@ -155,8 +175,12 @@ Expected<void> count(MDB_txn* txn, const Tables& tables, BookKeeper& books) {
   return {};
 }
 
-Expected<void> compare(MDB_txn* txn, const Tables& tables, const BookRules& rules,
-                       const std::function<void(std::string what)>& wrong) {
+Expected<void> compare(MDB_txn* txn, const Tables& tables, Revision revision,
+                       const BookRules& rules, const std::function<void(std::string what)>& wrong) {
+  const auto outdated = is_outdated(txn, tables, revision, rules.version);
+  if (!outdated || *outdated) {
+    return outdated ? Expected<void>() : fail(outdated.error().clone());
+  }
   std::map<std::string, Sums, std::less<>> totals;
   if (auto counted = count_rows(txn, tables, rules, totals); !counted) {
     return counted;

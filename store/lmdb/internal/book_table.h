@@ -28,8 +28,11 @@ namespace kintsugi::store::book_table {
                                   BookKeeper& books);
 /// From the live rows. Cost: all of them.
 [[nodiscard]] Expected<void> count(MDB_txn* txn, const Tables& tables, BookKeeper& books);
-/// Accounts of which the table says something else than the live rows.
-[[nodiscard]] Expected<void> compare(MDB_txn* txn, const Tables& tables, const BookRules& rules,
+/// Accounts of which the table says something else than the live rows. None where load() would take
+/// nothing of it because it is older than the rows, or of other rules: it is counted anew then.
+/// @param revision  of the store
+[[nodiscard]] Expected<void> compare(MDB_txn* txn, const Tables& tables, Revision revision,
+                                     const BookRules& rules,
                                      const std::function<void(std::string what)>& wrong);
 
 }  // namespace kintsugi::store::book_table

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "store/lmdb/internal/layout.h"
 
 namespace kintsugi::store {
@@ -110,16 +111,16 @@ Expected<std::unique_ptr<Environment>> Environment::open(EnvironmentParams param
   std::unique_ptr<Environment> environment(new Environment(std::move(params)));
   const EnvironmentParams& made = environment->params_;
   auto opened = made.read_only ? Expected<void>() : make_directory(made.directory);
-  if (opened) {
+  if (opened && !made.beside_owner) {
     auto lock = lock_store(made.directory, !made.read_only);
-    if (lock) {
-      if (*lock) {
-        environment->lock_.emplace(std::move(**lock));
-      }
-      opened = environment->open_lmdb();
-    } else {
+    if (!lock) {
       opened = fail(std::move(lock.error()));
+    } else if (*lock) {
+      environment->lock_.emplace(std::move(**lock));
     }
+  }
+  if (opened) {
+    opened = environment->open_lmdb();
   }
   if (opened && !made.read_only) {
     opened = sync_directory(made.directory);
@@ -165,7 +166,8 @@ Expected<void> Environment::open_lmdb() {
   if (code == 0) {
     const unsigned flags =
         MDB_NOTLS | (params_.no_sync ? static_cast<unsigned>(MDB_NOSYNC) : 0U) |
-        (params_.read_only ? static_cast<unsigned>(MDB_RDONLY | MDB_NOLOCK) : 0U);
+        (params_.read_only ? static_cast<unsigned>(MDB_RDONLY) : 0U) |
+        (params_.read_only && !params_.beside_owner ? static_cast<unsigned>(MDB_NOLOCK) : 0U);
     code = mdb_env_open(env_, params_.directory.c_str(), flags, 0600);
   }
   if (code != 0) {
@@ -215,6 +217,12 @@ Expected<void> Environment::open_tables(MDB_txn* txn) {
     code = mdb_put(txn, tables_.meta, &key, &value, 0);
     if (code == 0) {
       code = mdb_put(txn, tables_.meta, &state_key, &state_value, 0);
+    }
+    const std::string incarnation = std::to_string(random_number());
+    MDB_val incarnation_key = to_val(kIncarnation);
+    MDB_val incarnation_value = to_val(incarnation);
+    if (code == 0) {
+      code = mdb_put(txn, tables_.meta, &incarnation_key, &incarnation_value, 0);
     }
   }
   if (code == 0) {

@@ -71,7 +71,14 @@ struct EnvironmentParams {
   /// Nothing is made or written, neither folders nor files; LMDB's own locks are not used, so that
   /// no other process may have the store open (lock_store says so where the lock file is).
   bool read_only = false;
+  /// With read_only: with LMDB's locks, so that another process may have it open and write.
+  bool beside_owner = false;
 };
+
+/// meta, in the row of this name: a number that no other store has. A store that is made anew from
+/// the rows of another one has a new one: what was noted of that one is not true of it. Stores of
+/// older programs have none.
+inline constexpr const char* kIncarnation = "incarnation";
 
 /// The lock that a process holds while it has the store open.
 /// @returns nullopt: there is no lock file, and `create` is false.

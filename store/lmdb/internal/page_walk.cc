@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/page_format.h"
+#include "store/lmdb/internal/page_lookup.h"
 
 namespace kintsugi::store {
 namespace {
@@ -28,6 +29,8 @@ constexpr std::size_t kMostLost = 10'000;
 constexpr PageNumber kSampled = 64;
 constexpr unsigned kMostDepth = 32;  // LMDB's own
 constexpr std::size_t kHistoryRevision = 8;
+constexpr const char* kBooks = "books";
+constexpr const char* kTables[] = {"meta", "current", "history", "log", kBooks};
 constexpr std::uint64_t kMostAhead = std::uint64_t{1} << 24U;  // pages that were never written
 
 using Compare = int (*)(std::string_view, std::string_view);
@@ -133,7 +136,7 @@ class Walk {
     if (report_.lost.size() < kMostLost) {
       report_.lost.push_back({tree.name, std::string(first), std::string(end.value_or(""))});
     } else if (report_.lost.size() == kMostLost) {
-      for (const char* name : {"meta", "current", "history", "log", "books"}) {
+      for (const char* name : kTables) {
         report_.lost.push_back({name, "", ""});
       }
     }
@@ -179,6 +182,9 @@ class Walk {
               : !faults[1].empty()                          ? 0
               : metas[1].transaction > metas[0].transaction ? 1
                                                             : 0;
+    if (faults[0].empty() && faults[1].empty()) {
+      compare_revisions(metas);
+    }
     meta_ = metas[newest_];
     const std::uint64_t other = metas[1 - newest_].transaction;
     if (faults[0].empty() && faults[1].empty() && meta_.transaction != other + 1 &&
@@ -187,6 +193,27 @@ class Walk {
               std::to_string(meta_.transaction) + " does not follow " + std::to_string(other));
     }
     return true;
+  }
+
+  /// A commit that is older by its number and newer by its revision: the number is damaged.
+  void compare_revisions(const Meta (&metas)[2]) {
+    const PageNumber other = 1 - newest_;
+    const auto newest = revision_of(metas[newest_]), before = revision_of(metas[other]);
+    if (newest && before && *before > *newest) {
+      problem("page " + std::to_string(other) + ": transaction " +
+              std::to_string(metas[other].transaction) + " has revision " +
+              std::to_string(*before) + ", transaction " +
+              std::to_string(metas[newest_].transaction) + " has " + std::to_string(*newest));
+      newest_ = other;
+    }
+  }
+
+  [[nodiscard]] std::optional<Revision> revision_of(const Meta& meta) {
+    const auto table = pages::find_value(read_, meta, meta.main, "meta");
+    const auto record = table ? pages::read_table(*table) : std::nullopt;
+    const auto state = record ? pages::find_value(read_, meta, *record, "state") : std::nullopt;
+    const auto decoded = state ? layout::decode_state(*state) : std::nullopt;
+    return decoded ? std::optional(decoded->revision) : std::nullopt;
   }
 
   /// Whether something behind the meta pages looks like one of LMDB's.
@@ -412,13 +439,18 @@ class Walk {
       found.push_back({std::string(node.key), *table});
     };
     walk_tree(tree);
-    if (!tree.whole) {
-      for (const char* name : {"meta", "current", "history", "log", "books"}) {
-        if (std::none_of(found.begin(), found.end(),
-                         [&](const Found& one) { return one.name == name; })) {
-          report_.lost.push_back({name, "", ""});
-        }
+    const bool has_tables = meta_.main.root != pages::kNoPage;
+    for (const char* name : kTables) {
+      const bool is_found = std::any_of(found.begin(), found.end(),
+                                        [&](const Found& one) { return one.name == name; });
+      // Stores that are older than books have none.
+      if (is_found || !(has_tables && (name != kBooks || !tree.whole))) {
+        continue;
       }
+      if (tree.whole) {
+        problem("main table: the table " + std::string(name) + " is not there");
+      }
+      report_.lost.push_back({name, "", ""});
     }
     for (const Found& one : found) {
       walk_user(one.name, one.table);

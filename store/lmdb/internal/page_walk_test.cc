@@ -54,6 +54,7 @@ class PageWalk : public ::testing::Test {
     }
     store.compact(6);
     store.compact_now_for_test();
+    EXPECT_TRUE(store.commit_wait({put("configmaps/c0/the-last", "x")}));
     EXPECT_TRUE(store.range({}, [this](const EntryView& entry) {
       live_[std::string(entry.key)] = entry.value;
       return true;
@@ -101,18 +102,29 @@ class PageWalk : public ::testing::Test {
       return lost.table == "current" && key >= lost.first && (lost.end.empty() || key < lost.end);
     });
   }
-  /// The pages that a walk over the sound file reads, in its order.
+  static constexpr std::size_t kTransactionAt = 144;  // in a meta page
+  static std::uint64_t transaction_of(const std::string& bytes, std::size_t page) {
+    return pages::number_at<8>(bytes, page * kPage + kTransactionAt);
+  }
+  /// The meta page of the last commit.
+  [[nodiscard]] std::size_t newest_meta() const {
+    return transaction_of(bytes_, 1) > transaction_of(bytes_, 0) ? 1 : 0;
+  }
+  /// The pages that a walk over the last commit reads, in its order.
   [[nodiscard]] std::vector<std::uint64_t> used_pages() const {
     std::vector<std::uint64_t> pages;
+    std::string bytes = bytes_;
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>((1 - newest_meta()) * kPage), kPage,
+                '\0');  // so that nothing of the commit before is looked at
     const ReadAt read = [&](std::uint64_t offset, char* out,
                             std::size_t size) -> Expected<std::size_t> {
       if (size == kPage && offset >= 2 * kPage) {
         pages.push_back(offset / kPage);
       }
-      std::memcpy(out, bytes_.data() + offset, size);
+      std::memcpy(out, bytes.data() + offset, size);
       return size;
     };
-    EXPECT_TRUE(walk_pages(read, bytes_.size()).sound());
+    EXPECT_EQ(walk_pages(read, bytes.size()).problem_count, 1U);
     return pages;
   }
 
@@ -190,6 +202,22 @@ TEST_F(PageWalk, GR_413_WhenOneMetaPageIsGone_TheOtherOneIsTaken) {
     EXPECT_FALSE(seen.report.sound());
     EXPECT_THAT(seen.report.problems.front(), HasSubstr("page " + std::to_string(page) + ": "));
   }
+}
+
+/// One bit makes the last commit the one before the last but one: numbers follow each other still.
+TEST_F(PageWalk, GR_413_WhenTheLastCommitSaysThatItIsOld_ItIsTaken) {
+  std::string bytes = bytes_;
+  const std::uint64_t last = transaction_of(bytes, newest_meta());
+  ASSERT_GT(last, 2U);
+  const std::uint64_t said = last - 2;
+  for (std::size_t i = 0; i < 8; ++i) {
+    bytes[newest_meta() * kPage + kTransactionAt + i] = static_cast<char>(said >> (8 * i) & 0xffU);
+  }
+  const Seen seen = walk(bytes);
+  EXPECT_EQ(seen.rows, live_) << "what was acknowledged is there";
+  ASSERT_EQ(seen.report.problem_count, 1U);
+  EXPECT_THAT(seen.report.problems.front(),
+              HasSubstr("transaction " + std::to_string(said) + " has revision"));
 }
 
 /// Copies that are damaged in one way each; KINTSUGI_DAMAGED_COPIES says how many.

@@ -218,7 +218,7 @@ Expected<VerifyReport> verify_rows(MDB_txn* txn, const Tables& tables, const lay
         report->miscounted.push_back(std::move(what));
       }
     };
-    if (auto compared = book_table::compare(txn, tables, rules, wrong); !compared) {
+    if (auto compared = book_table::compare(txn, tables, state.revision, rules, wrong); !compared) {
       return fail(std::move(compared.error()));
     }
   }
