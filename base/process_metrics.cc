@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/data_folder.h"
 #include "base/guard.h"
 #include "base/last_resort.h"
 #include "base/strings.h"
@@ -125,6 +126,20 @@ void ProcessMetrics::fill(MetricFamilies& out) const {
   out.counter("kintsugi_silent_loops_total", "loops that took no turn for 10 s", silent_loops());
   out.counter("kintsugi_memory_shortages_total", "allocations that had to use the reserve",
               memory_shortages());
+  const std::optional<DataFolderFacts> folder = data_folder_facts();
+  out.gauge("kintsugi_data_room_bytes", "what may still be written where the data is");
+  if (folder) {
+    out.sample({}, folder->room);
+  }
+  out.gauge("kintsugi_data_disk_bytes", "size of the file system where the data is");
+  if (folder) {
+    out.sample({}, folder->disk);
+  }
+  out.gauge("kintsugi_backup_timestamp_seconds",
+            "when `kintsugi backup` last copied the data, since 1970");
+  if (folder && folder->backed_up) {
+    out.sample({}, *folder->backed_up);
+  }
   out.gauge("kintsugi_certificate_expiration_timestamp_seconds",
             "when certificates in use end, since 1970", {"use", "name"});
   for (const CertificateEnd& one : certificates_) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/data_folder.h"
 #include "base/log.h"
 #include "server/files.h"
 #include "server/internal/exec_plugin.h"
@@ -48,6 +49,7 @@ Expected<void> ProxyControl::open_store() {
     auto store = store::open_or_rescue(std::move(params));
     if (store) {
       store_ = std::move(*store);
+      set_data_folder(config_.data_dir);
       return {};
     }
     made = fail(std::move(store.error()));

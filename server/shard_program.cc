@@ -11,6 +11,7 @@
 
 #include "auth/audit_log.h"
 #include "auth/audit_webhook.h"
+#include "base/data_folder.h"
 #include "base/last_resort.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
@@ -137,6 +138,7 @@ class ShardProgram {
       return fail(std::move(opened.error()));
     }
     store_ = std::move(*opened);
+    set_data_folder(options_.layout.shard_data(options_.name));
     return {};
   }
 
@@ -171,6 +173,7 @@ class ShardProgram {
       return fail(std::move(opened.error()));
     }
     etcd_ = opened->get();
+    set_data_folder(mirror_folder());
     store_ = std::move(*opened);
     return {};
   }

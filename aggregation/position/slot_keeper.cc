@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aggregation/position/internal/record_keys.h"
 #include "aggregation/position/slot_uid.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -12,10 +13,6 @@
 namespace kintsugi::aggregation {
 namespace {
 
-/// No keys of objects: those have NUL bytes.
-constexpr std::string_view kTableKey = "kintsugi.merge/slots";
-constexpr std::string_view kTokenKey = "kintsugi.merge/token-key";
-constexpr std::string_view kEpochKey = "kintsugi.merge/epoch";
 constexpr Duration kPause = seconds(1);  ///< changes within it share a generation
 constexpr Duration kRetry = seconds(1);
 

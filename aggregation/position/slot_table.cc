@@ -94,6 +94,12 @@ Json SlotHistory::to_json() const {
   return record;
 }
 
+SlotHistory SlotHistory::restored(std::uint32_t later) const {
+  SlotHistory out = *this;
+  out.era_ += later;
+  return out;
+}
+
 std::optional<SlotHistory> SlotHistory::changed(const SlotChange& change, std::int64_t now,
                                                 std::size_t kept) const {
   SlotTable next = current();

@@ -67,6 +67,8 @@ class SlotHistory {
   /// The shard lost revisions after this generation was made: components from then are void.
   [[nodiscard]] bool rolled_back_since(std::string_view uid,
                                        std::uint32_t generation) const noexcept;
+  /// The same in an installation that was restored: no cursor of before is one of it (GR-410).
+  [[nodiscard]] SlotHistory restored(std::uint32_t later) const;
   /// 0 until generations began anew; part of every check from then on (5.3, end).
   [[nodiscard]] std::uint32_t era() const noexcept { return era_; }
 

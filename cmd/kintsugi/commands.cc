@@ -16,6 +16,8 @@ const std::vector<Command>& commands() {
       {"get", "what a running proxy knows: shards, streams, routes", run_get, get_about},
       {"explain", "where a request goes, and why", run_explain, explain_about},
       {"store", "backup, restore and repair of a shard's data", run_store, store_about},
+      {"backup", "copies a whole installation while it runs", run_backup, backup_about},
+      {"restore", "makes an installation of a backup", run_restore, restore_about},
       {"token", "by which shards and proxies join an installation: create, list, revoke", run_token,
        token_about},
       {"join", "joins an installation with a token, for `kintsugi shard` or `kintsugi proxy`",

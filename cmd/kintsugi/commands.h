@@ -26,6 +26,9 @@ int run_pki(const std::vector<std::string>& arguments);
 int run_get(const std::vector<std::string>& arguments);
 int run_explain(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
+/// Besides: 3 a backup was made, with reservations.
+int run_backup(const std::vector<std::string>& arguments);
+int run_restore(const std::vector<std::string>& arguments);
 /// Besides: 3 time ran out, 4 no such workspace, 5 access denied.
 int run_ws(const std::vector<std::string>& arguments);
 /// Prints what a shell reads to complete command lines of this program.
@@ -46,6 +49,8 @@ CommandAbout worker_about();
 CommandAbout get_about();
 CommandAbout explain_about();
 CommandAbout store_about();
+CommandAbout backup_about();
+CommandAbout restore_about();
 CommandAbout token_about();
 CommandAbout join_about();
 CommandAbout pki_about();

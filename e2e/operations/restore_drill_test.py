@@ -1,0 +1,140 @@
+"""An installation is backed up, lost and restored (GR-401 to GR-411), and what is refused."""
+import json
+import pathlib
+import subprocess
+import unittest
+
+import kit
+import restore_drill
+from restore_drill import tool
+
+
+def load_tests(loader, _tests, _pattern):
+    suite = unittest.TestSuite()
+    for case in (restore_drill.Drill, Refused):
+        suite.addTests(loader.loadTestsFromTestCase(case))
+    return suite
+
+
+class Refused(unittest.TestCase):
+    """Bad input of section 9, and what a key changes. One installation, which is stopped."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.Installation(shards=1)
+        cls.installation.start_for(cls)
+        cls.installation.client().must("POST", restore_drill.MAPS, {"metadata": {"name": "kept"}, "data": {"word": "a-word-that-is-found"}})
+        cls.installation.stop()
+        cls.state = cls.installation.state
+        cls.key = cls.installation.dir / "backup.key"
+        cls.key.write_bytes(b"k" * 32)
+        cls.other_key = cls.installation.dir / "other.key"
+        cls.other_key.write_bytes(b"o" * 32)
+
+    def setUp(self):
+        self.dir = self.installation.dir / self.id().rsplit(".", 1)[-1]
+        self.dir.mkdir()
+
+    def back_up(self, to, *options, expect=0):
+        return tool("backup", "--dir", self.state, "--to", to, *options, expect=expect)
+
+    def newest(self, folder):
+        return sorted(folder.glob("*/manifest.json"))[-1].parent
+
+    def test_GR_401_folders_that_are_no_place_for_a_backup(self):
+        foreign = self.dir / "foreign"
+        foreign.mkdir()
+        (foreign / "letter.txt").write_text("dear")
+        self.assertIn("letter.txt in it is no backup", self.back_up(foreign, expect=1))
+        self.assertEqual([one.name for one in foreign.iterdir()], ["letter.txt"])
+        self.assertIn("is in the installation", self.back_up(self.state / "backups", expect=1))
+        self.assertFalse((self.state / "backups").exists())
+        nothing = self.dir / "nothing"
+        self.assertIn("no installation is there", tool("backup", "--dir", nothing, "--to", self.dir / "x", expect=1))
+        self.assertFalse(nothing.exists() or (self.dir / "x").exists())
+        self.assertIn("say one of --to, --list, --verify", tool("backup", expect=2))
+        self.assertIn("--from and --to are required", tool("restore", "--to", self.dir, expect=2))
+
+    def test_GR_403_GR_408_whatever_is_damaged_is_named_and_nothing_is_made(self):
+        backups = self.dir / "backups"
+        self.back_up(backups)
+        self.back_up(backups, "--incremental")
+        base, newest = sorted(backups.glob("*/manifest.json"))
+        target = self.dir / "target"
+        for file in [*base.parent.iterdir(), *newest.parent.iterdir()]:
+            sound = file.read_bytes()
+            damaged = bytearray(sound)
+            damaged[len(damaged) // 2] ^= 1
+            for how, bytes_ in (("bit", bytes(damaged)), ("cut", sound[:-2]), ("missing", None)):
+                if bytes_ is None:
+                    file.unlink()
+                else:
+                    file.write_bytes(bytes_)
+                with self.subTest(file=file.name, how=how):
+                    said = tool("restore", "--from", backups, "--to", target, "--at", newest.parent.name, expect=1)
+                    self.assertIn(file.name, said)
+                    self.assertFalse(target.exists() or pathlib.Path(str(target) + ".partial").exists())
+                    self.assertNotEqual(subprocess.run([str(kit.BINARY), "backup", "--verify", str(backups), "--at", newest.parent.name],
+                                                       capture_output=True, check=False).returncode, 0)
+                file.write_bytes(sound)
+        self.assertIn("ok, 2 in a row", tool("backup", "--verify", backups))
+        newer = json.loads(newest.read_text())
+        newer["backup"]["format"] = 2
+        newest.write_text(json.dumps(newer))
+        self.assertIn("another format", tool("restore", "--from", backups, "--to", target, expect=1))
+
+    def test_GR_405_a_parent_that_is_no_use_gives_a_full_backup_that_says_why(self):
+        backups = self.dir / "backups"
+        self.assertIn("full, because there is none yet", self.back_up(backups, "--incremental"))
+        first = self.newest(backups)
+        next(first.glob("rows-*")).write_bytes(b"")
+        self.assertIn("is damaged", self.back_up(backups, "--incremental"))
+        self.assertEqual(json.loads((self.newest(backups) / "manifest.json").read_text())["backup"]["parent"], "")
+        # The store that a restore makes is another one: what was noted of the old one is not true of it.
+        target = self.dir / "target"
+        tool("restore", "--from", backups, "--to", target)
+        self.assertIn("was made anew since then", tool("backup", "--dir", target, "--to", backups, "--incremental"))
+        self.assertEqual(len(tool("backup", "--list", backups).splitlines()), 4)
+        self.assertIn("2 older ones removed", self.back_up(backups, "--keep", "2"))
+        self.assertEqual(len(list(backups.glob("*/manifest.json"))), 2)
+
+    def test_GR_404_with_a_key_nothing_is_readable_without_it(self):
+        plain, sealed = self.dir / "plain", self.dir / "sealed"
+        self.assertIn("--key-file encrypts it", self.back_up(plain))
+        self.back_up(sealed, "--key-file", self.key)
+        words = (b"a-word-that-is-found", b"PRIVATE KEY")
+        for folder, found in ((plain, True), (sealed, False)):
+            text = b"".join(one.read_bytes() for one in self.newest(folder).iterdir())
+            for word in words:
+                self.assertEqual(word in text, found, (folder.name, word))
+        target = self.dir / "target"
+        self.assertIn("say --key-file", tool("restore", "--from", sealed, "--to", target, expect=1))
+        self.assertIn("another key", tool("restore", "--from", sealed, "--to", target, "--key-file", self.other_key, expect=1))
+        self.assertIn("is not encrypted", tool("restore", "--from", plain, "--to", target, "--key-file", self.key, expect=1))
+        short = self.dir / "short.key"
+        short.write_bytes(b"k" * 31)
+        self.assertIn("a key needs 32", self.back_up(sealed, "--key-file", short, expect=1))
+        self.assertFalse(target.exists())
+        self.assertIn("2 in a row", self.back_up(sealed, "--key-file", self.key, "--incremental")
+                      + tool("backup", "--verify", sealed, "--key-file", self.key))
+        tool("restore", "--from", sealed, "--to", target, "--key-file", self.key)
+        for pair in (self.state / "pki").glob("*.key"):
+            self.assertEqual((target / "pki" / pair.name).read_bytes(), pair.read_bytes())
+            self.assertEqual((target / "pki" / pair.name).stat().st_mode & 0o777, 0o600)
+        for file in self.newest(sealed).iterdir():
+            self.assertEqual(file.stat().st_mode & 0o077, 0, file)
+
+    def test_GR_411_one_store_alone(self):
+        backups = self.dir / "backups"
+        self.back_up(backups)
+        target = self.dir / "target"
+        tool("restore", "--from", backups, "--to", target)
+        self.assertIn("is not empty", tool("restore", "--from", backups, "--to", target, "--only", "shard/root", expect=1))
+        self.assertIn("is none of proxy, shard/root", tool("restore", "--from", backups, "--to", target, "--only", "shard/x", expect=1))
+        (target / "shards" / "root" / "data").rename(self.dir / "lost")
+        self.assertIn("the other way round", tool("restore", "--from", backups, "--to", target, "--only", "shard/root"))
+        self.assertIn(": ok", tool("store", "check", "--dir", target / "shards" / "root" / "data"))
+
+
+if __name__ == "__main__":
+    unittest.main()

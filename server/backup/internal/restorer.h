@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/secret.h"
+#include "server/backup/backup_program.h"
+#include "server/backup/internal/backup_set.h"
+
+/// Reading backups.
+namespace kintsugi::server {
+
+/// The key of a file; empty where none is named. @error kConfig it is not private, or too short.
+[[nodiscard]] Expected<Secret> read_backup_key(const std::string& file);
+
+/// A key of a store as text.
+[[nodiscard]] std::string shown_key(std::string_view key);
+
+/// Reads all files of all backups of a chain, and counts: nothing that is damaged, missing or from
+/// elsewhere passes. @error kCorrupt names the file; kIo.
+[[nodiscard]] Expected<void> verify_backup(const BackupSet& set,
+                                           const std::vector<BackupManifest>& chain,
+                                           const Secret& key, const TellProgress& tell);
+
+struct RestoredStore {
+  store::Revision revision = 0;  ///< where it begins
+  std::uint64_t keys = 0;
+};
+
+/// How much later revisions of a restored store begin (GR-409): more than the old one can have
+/// given out since, and more than another one that was made of the same backup before.
+/// @param age  of the backup [s]
+[[nodiscard]] store::Revision revisions_ahead(std::int64_t age) noexcept;
+
+/// Makes the store `name` of a chain in a new folder. @error kCorrupt, kConfig, kIo, kFull.
+[[nodiscard]] Expected<RestoredStore> restore_one(const BackupSet& set,
+                                                  const std::vector<BackupManifest>& chain,
+                                                  const Secret& key, const std::string& name,
+                                                  const std::string& directory, std::int64_t age);
+
+/// The files besides stores, into a folder. @returns how many @error kCorrupt, kIo, kFull.
+[[nodiscard]] Expected<std::size_t> restore_files(const BackupSet& set,
+                                                  const BackupManifest& manifest, const Secret& key,
+                                                  const std::string& directory);
+
+}  // namespace kintsugi::server
