@@ -16,6 +16,7 @@ ONLY_WHEN = {
     "kintsugi-workers: Messaging: addresses": MESSAGING, "kintsugi-workers: Messaging: entities to come": MESSAGING,
     "kintsugi-workers: Messaging: management requests": MESSAGING,
     "kintsugi-shards: Admission webhooks": "a workspace has one",
+    "KintsugiBackupOld": "`kintsugi backup` has run",
     "KintsugiTopologyErrors": "what was computed could not be written",
 }
 
