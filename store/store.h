@@ -86,6 +86,14 @@ struct Limits {
   std::size_t value_bytes = 1'572'864 + 8'192;
 };
 
+/// What the holder of a duty writes under (duty.h).
+struct Fence {
+  std::string duty;
+  Revision revision = 0;  ///< of the takeover; 0: nobody else can have it
+};
+/// Gets the fence of a duty that is held from now on, or nullopt when it is not any more.
+using DutyListener = std::function<void(const std::optional<Fence>& held)>;
+
 struct RangeQuery {
   std::string prefix;  ///< keys that begin with it
   std::string start;   ///< first key that may be returned; "" = prefix itself
@@ -148,6 +156,18 @@ class Store {
   /// @error (in done) kDeadline, kClosed.
   virtual void synchronize(SynchronizeCallback done) { done(current()); }
   [[nodiscard]] virtual Limits limits() const noexcept { return {}; }
+  /// Other processes write it, too: what they have committed may show here a moment later.
+  [[nodiscard]] virtual bool is_shared() const noexcept { return false; }
+
+  /// Strives for a duty until the token goes, which gives it up and waits for that for a moment and
+  /// for a running call. `listener` runs on a thread of the store and must only hand on; or at
+  /// once, in the caller, where nobody else can have the duty (the default). Whoever holds it shows
+  /// reads of all that holders before have written.
+  /// @param duty  letters, digits and '-', at most 64
+  [[nodiscard]] virtual std::shared_ptr<void> compete(std::string duty, DutyListener listener) {
+    listener(Fence{std::move(duty), 0});
+    return nullptr;
+  }
 
   /// Events with revision > after, at most `limit` (more only to finish a revision), of keys with
   /// the prefix, in order, from history.

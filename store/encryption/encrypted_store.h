@@ -42,6 +42,10 @@ class EncryptedStore final : public Store, public KeepsForms {
   void commit(std::vector<Op> ops, CommitCallback done) override;
   void synchronize(SynchronizeCallback done) override { inner_.synchronize(std::move(done)); }
   [[nodiscard]] Limits limits() const noexcept override { return inner_.limits(); }
+  [[nodiscard]] bool is_shared() const noexcept override { return inner_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<void> compete(std::string duty, DutyListener listener) override {
+    return inner_.compete(std::move(duty), std::move(listener));
+  }
   [[nodiscard]] Expected<Changes> changes(std::string_view prefix, Revision after,
                                           std::size_t limit) const override;
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;

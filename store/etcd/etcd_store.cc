@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@ namespace {
 /// 8 KiB for what goes with an object (GR-102, GR-111).
 constexpr std::size_t kMostObject = 1'556'480;
 constexpr std::size_t kBesides = 8 * 1024;
+constexpr Duration kLeaving = milliseconds(500);
 
 bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -233,6 +235,50 @@ void EtcdStore::synchronize(SynchronizeCallback done) {
       done(fail(Errc::kClosed));
     } else {
       parts->core->synchronize(std::move(done));
+    }
+  });
+}
+
+/// A listener that is not called any more once end() returns.
+struct EtcdStore::Competitor {
+  Competitor(Parts& of, DutyListener what) : parts(of), listener(std::move(what)) {}
+  void tell(const std::optional<Fence>& held) {
+    const std::lock_guard lock(running);
+    if (listener) {
+      listener(held);
+    }
+  }
+  void end() {
+    const std::lock_guard lock(running);
+    listener = nullptr;
+  }
+  Parts& parts;
+  std::recursive_mutex running;  // recursive: a listener may end itself
+  DutyListener listener;
+  std::uint64_t number = 0;  // the loop's
+};
+
+std::shared_ptr<void> EtcdStore::compete(std::string duty, DutyListener listener) {
+  auto one = std::make_shared<Competitor>(*parts_, std::move(listener));
+  parts_->loop->post([one, duty = std::move(duty)]() mutable {
+    if (one->parts.core != nullptr) {
+      one->number = one->parts.core->compete(
+          std::move(duty), [one = one.get()](const auto& held) { one->tell(held); });
+    }
+  });
+  return std::shared_ptr<void>(one.get(), [one](void*) {
+    one->end();
+    auto left = std::make_shared<std::promise<void>>();
+    std::future<void> leaving = left->get_future();
+    one->parts.loop->post([one, left] {
+      if (one->parts.core == nullptr) {
+        left->set_value();
+      } else {
+        one->parts.core->leave(one->number, [left] { left->set_value(); });
+      }
+    });
+    if (std::this_thread::get_id() != one->parts.thread.get_id()) {
+      (void)leaving.wait_for(kLeaving);
     }
   });
 }

@@ -77,6 +77,10 @@ class EtcdStore final : public Store {
   void commit(std::vector<Op> ops, CommitCallback done) override;
   void synchronize(SynchronizeCallback done) override;
   [[nodiscard]] Limits limits() const noexcept override;
+  [[nodiscard]] bool is_shared() const noexcept override { return true; }
+  /// Others take a duty over 1.5 s after its holder was last heard of (GR-207). The token has to go
+  /// before the store.
+  [[nodiscard]] std::shared_ptr<void> compete(std::string duty, DutyListener listener) override;
   [[nodiscard]] Expected<Changes> changes(std::string_view prefix, Revision after,
                                           std::size_t limit) const override;
   [[nodiscard]] Subscription subscribe(std::function<void(const EventBatch&)> listener) override;
@@ -93,6 +97,7 @@ class EtcdStore final : public Store {
 
  private:
   struct Parts;
+  struct Competitor;
   [[nodiscard]] Expected<void> fresh() const;
   explicit EtcdStore(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;

@@ -17,46 +17,12 @@
 #include "net/x509_maker.h"
 #include "store/etcd/wire/frames.h"
 #include "store/etcd/wire/messages.h"
-#include "store/testing/etcd_server.h"
+#include "store/testing/etcd_replica.h"
 
 namespace kintsugi::store {
 namespace {
 
 using ::testing::ElementsAre;
-
-/// One server for all tests; each has a prefix of its own.
-EtcdServer& server() {
-  static EtcdServer one;
-  return one;
-}
-
-/// Replica of one prefix.
-class Replica {
- public:
-  Replica(const std::string& url, const std::string& prefix)
-      : Replica(std::vector<std::string>{url}, prefix) {}
-  Replica(const std::vector<std::string>& urls, const std::string& prefix) {
-    params_.endpoints = urls;
-    params_.prefix = prefix;
-    params_.mirror_directory = directory_.data();
-    reopen();
-  }
-  void reopen() {
-    store_.reset();
-    auto opened = EtcdStore::open(params_);
-    ASSERT_TRUE(opened) << opened.error().to_string();
-    store_ = std::move(*opened);
-  }
-  void close() { store_.reset(); }
-  [[nodiscard]] EtcdStore& operator*() const { return *store_; }
-  [[nodiscard]] EtcdStore* operator->() const { return store_.get(); }
-  [[nodiscard]] EtcdParams& params() { return params_; }
-
- private:
-  TempDir directory_;
-  EtcdParams params_;
-  std::unique_ptr<EtcdStore> store_;
-};
 
 class EtcdStoreTest : public ::testing::Test {
  protected:
@@ -67,15 +33,9 @@ class EtcdStoreTest : public ::testing::Test {
     static int count = 0;
     prefix_ = "/test/" + std::to_string(++count);
   }
-  [[nodiscard]] Replica replica() const { return {server().url(), prefix_}; }
+  [[nodiscard]] Replica replica() const { return {test_etcd().url(), prefix_}; }
   std::string prefix_;
 };
-
-Revision synchronized(Store& store) {
-  std::promise<Revision> done;
-  store.synchronize([&done](const Expected<Revision>& at) { done.set_value(at ? *at : 0); });
-  return done.get_future().get();
-}
 
 /// As one who tries again while etcd elects a leader.
 bool catches_up(Store& store, Revision revision) {
@@ -91,7 +51,7 @@ bool catches_up(Store& store, Revision revision) {
 bool call_raw(const std::string& method, const std::string& message) {
   net::Loop loop("raw");
   net::UpstreamParams params;
-  params.url = *net::Url::parse(server().url());
+  params.url = *net::Url::parse(test_etcd().url());
   params.prior_knowledge = true;
   const auto upstream = net::Upstream::make(loop, std::move(params));
   net::FetchRequest request;
@@ -117,7 +77,7 @@ bool compact_raw(Revision revision) {
 }
 
 TEST_F(EtcdStoreTest, GR_101_WritesAreReadAndToldInOrder) {
-  Replica store(server().url(), prefix_);
+  Replica store(test_etcd().url(), prefix_);
   std::mutex mutex;
   std::vector<std::string> told;
   const auto subscription = store->subscribe([&](const EventBatch& batch) {
@@ -337,7 +297,7 @@ TEST_F(EtcdStoreTest, GR_111_AsLargeAsItMayBe) {
 TEST_F(EtcdStoreTest, GR_124_WhatCannotBeIsSaidAtOnce) {
   EtcdParams params;
   params.prefix = "/";
-  params.endpoints = {server().url()};
+  params.endpoints = {test_etcd().url()};
   EXPECT_EQ(EtcdStore::open(params).error().code(), Errc::kConfig);
   params.prefix = "/p";
   params.endpoints = {"http://192.0.2.1:2379"};

@@ -16,6 +16,7 @@
 #include "store/etcd/etcd_store.h"
 #include "store/etcd/internal/client.h"
 #include "store/etcd/internal/keys.h"
+#include "store/etcd/internal/lease_book.h"
 #include "store/etcd/internal/members.h"
 #include "store/etcd/internal/shared.h"
 #include "store/etcd/internal/stored_value.h"
@@ -28,7 +29,8 @@
 namespace kintsugi::store::etcd {
 
 /// What talks to etcd: drives the machines with answers and time, and feeds the mirror.
-/// Files: core.cc (turns and calls), core_start.cc, core_watch.cc, core_fill.cc, core_writes.cc.
+/// Files: core.cc (turns and calls), core_start.cc, core_watch.cc, core_fill.cc, core_writes.cc,
+/// core_leases.cc.
 /// Threads: one loop's.
 class Core {
  public:
@@ -44,6 +46,9 @@ class Core {
 
   void commit(std::vector<Op> ops, std::size_t bytes, CommitCallback done);
   void synchronize(SynchronizeCallback done);
+  /// @returns a number for leave(), whose `done` comes when the duty is free for others, or soon.
+  [[nodiscard]] std::uint64_t compete(std::string duty, DutyListener told);
+  void leave(std::uint64_t number, std::function<void()> done);
 
  private:
   // core.cc
@@ -125,6 +130,25 @@ class Core {
   net::Task<> sit_down();
   void compact_etcd();
 
+  // core_leases.cc
+  struct Lease {
+    Lease(net::Loop& loop, std::string self) : book(std::move(self)), timer(loop) {}
+    std::string duty;
+    DutyListener told;
+    LeaseBook book;
+    std::unique_ptr<net::Call> call;
+    net::Timer timer;
+    bool is_told = false;
+  };
+  void perform(std::uint64_t number, LeaseActions actions);
+  [[nodiscard]] TxnRequest lease_request(const Lease& lease, const LeaseAction& action,
+                                         std::string_view holder) const;
+  void ask_lease(std::uint64_t number, Lease& lease, const LeaseAction& action);
+  void on_lease_reply(std::uint64_t number, bool looks, const Reply& reply);
+  void tell_held(std::uint64_t number, std::uint64_t epoch);
+  void on_lease_time(std::uint64_t number);
+  void on_lease_event(const JoinedEvent& event, std::uint64_t revision);
+
   net::Loop& loop_;
   const EtcdParams& params_;
   Shared& shared_;
@@ -154,6 +178,9 @@ class Core {
   StringMap<std::uint64_t> by_id_;
   Seat seat_;
   net::Job seat_job_, token_job_;
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Lease>> leases_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<net::Call>> leaving_;
 
   std::unique_ptr<WatchCall> watch_;
   std::function<void(Reply)> watch_ended_;

@@ -208,6 +208,7 @@ void Core::apply_group(RevisionGroup& group) {
     }
     std::optional<std::string> key = keys_.store_key(event.key);
     if (!key) {
+      on_lease_event(event, group.revision);
       shared_.foreign_keys += event.key.starts_with(keys_.prefix() + "o/") ? 1U : 0U;
       continue;
     }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "store/duty.h"
 
 namespace kintsugi::store::etcd {
 namespace {
@@ -84,6 +85,9 @@ std::optional<std::string> decode_object(std::string_view path) {
 }  // namespace
 
 std::string Keys::row(std::string_view store_key) const {
+  if (store_key.starts_with(kFencePrefix)) {
+    return epoch(store_key.substr(kFencePrefix.size()));
+  }
   if (auto path = encode_object(store_key)) {
     return prefix_ + *path;
   }

@@ -24,6 +24,7 @@ class Keys {
   explicit Keys(std::string prefix) : prefix_(std::move(prefix)) {}
 
   [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
+  /// Of a row, or of what fence_guard() looks at.
   [[nodiscard]] std::string row(std::string_view store_key) const;
   [[nodiscard]] KeyKind kind(std::string_view etcd_key) const;
   /// Of a row; nullopt: no row has this key.
@@ -38,8 +39,13 @@ class Keys {
   [[nodiscard]] std::string barrier(std::string_view replica) const {
     return prefix_ + "barrier/" + std::string(replica);
   }
-  [[nodiscard]] std::string lease(std::string_view name) const {
-    return prefix_ + "lease/" + std::string(name);
+  /// Who has a duty, written anew as long as he lives.
+  [[nodiscard]] std::string lease(std::string_view duty) const {
+    return prefix_ + "lease/" + std::string(duty);
+  }
+  /// Written when a duty is taken over, and never else.
+  [[nodiscard]] std::string epoch(std::string_view duty) const {
+    return prefix_ + "epoch/" + std::string(duty);
   }
   /// Of a key that nobody writes.
   [[nodiscard]] std::string absent() const { return prefix_ + "absent"; }

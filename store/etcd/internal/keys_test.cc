@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "store/duty.h"
+
 namespace kintsugi::store::etcd {
 namespace {
 
@@ -31,6 +33,14 @@ TEST(Keys, GR_105_RowsAreOneToOneWithKeys) {
     ASSERT_TRUE(back) << row;
     EXPECT_EQ(*back, key);
   }
+}
+
+TEST(Keys, GR_208_FencesAreNoRows) {
+  const Keys keys("/p/");
+  const std::string key = keys.row(std::string(kFencePrefix) + "controllers");
+  EXPECT_EQ(key, "/p/epoch/controllers");
+  EXPECT_EQ(key, keys.epoch("controllers"));
+  EXPECT_EQ(keys.kind(key), KeyKind::kOther);
 }
 
 TEST(Keys, WhatStrangersWrote_IsNoRow) {
