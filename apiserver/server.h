@@ -99,6 +99,9 @@ struct WriteRequest {
   std::variant<CreateObject, UpdateObject, DeleteObject> what;
   std::string manager;          ///< the field manager
   bool skip_admission = false;  ///< for system objects that users may not make
+  /// Of the duty in which it is written: not done when another process has that.
+  /// @error (of the write) kUnavailable
+  std::optional<store::Fence> fence{};
 };
 
 /// The Kubernetes-grade API server on one loop: discovery, CRUD, lists, watches, patches, tables

@@ -1,15 +1,19 @@
 #include "controlplane/shard_server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <utility>
 
+#include "apiserver/continue_keys.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "controlplane/controllers/shard_controllers.h"
 #include "controlplane/internal/abuse_totals.h"
+#include "controlplane/internal/names.h"
 #include "controlplane/internal/shard_loop.h"
 #include "controlplane/internal/token_keys.h"
+#include "controlplane/quotas/workspace_quotas.h"
 #include "serving/memory_pressure.h"
 
 namespace kintsugi::controlplane {
@@ -18,6 +22,8 @@ namespace {
 constexpr Duration kDrainLimit = seconds(10);
 constexpr Duration kMemoryLook = milliseconds(200);
 constexpr Duration kReadyPause = milliseconds(5);
+constexpr Duration kMostCold = seconds(60);  // Replicator::Params::most_cold
+constexpr const char* kControllers = "controllers";
 
 }  // namespace
 
@@ -26,7 +32,8 @@ ShardServer::ShardServer(net::Loop& loop, store::Store& store, ShardServerParams
       store_(store),
       params_(std::move(params)),
       ready_timer_(loop),
-      memory_timer_(loop) {
+      memory_timer_(loop),
+      cold_timer_(loop) {
   if (params_.abuse == nullptr) {
     params_.abuse = std::make_shared<AbuseTotals>();
   }
@@ -42,7 +49,11 @@ Expected<std::unique_ptr<ShardServer>> ShardServer::start(net::Loop& loop, store
 }
 
 ShardServer::~ShardServer() {
+  alive_.end();
+  key_changes_.reset();
   controllers_.reset();
+  duty_.reset();
+  quotas_.reset();
   for (const std::unique_ptr<Extra>& extra : extra_) {
     extra->loop->post([one = extra.get()] {
       one->parts.reset();
@@ -69,7 +80,7 @@ Expected<void> ShardServer::open() {
   const bool shared_port = params_.loops > 1;
   replication_ = std::make_shared<ReplicationReport>();
   const auto ready = [this]() -> Expected<void> {
-    if (controllers_ == nullptr || !controllers_->ready() || unready_ != 0) {
+    if (!is_set_up() || unready_ != 0) {
       return fail(Errc::kUnavailable, "the root logical cluster is being set up");
     }
     return {};
@@ -91,15 +102,86 @@ Expected<void> ShardServer::open() {
       return opened;
     }
   }
-  controllers_ =
-      std::make_unique<ShardControllers>(*first_, store_, params_, base_url(), replication_);
-  controllers_->start();
+  if (store::Books* books = store_.books()) {
+    quotas_ = std::make_unique<WorkspaceQuotas>(*books, params_.quotas);
+    quotas_->start(first_->server());
+  }
   unready_ = extra_.size();
+  if (store_.is_shared()) {
+    follow_token_keys();
+    cold_timer_.start(kMostCold, [this] {
+      if (controllers_ == nullptr) {
+        replication_->set_complete(true);  // whoever has the duty has read it by now
+      }
+    });
+    duty_ =
+        store_.compete(kControllers, [&loop = loop_, take = alive_.guard([this](const auto& held) {
+                         take_duty(held);
+                       })](const std::optional<store::Fence>& held) {
+          loop.post([take = take, held]() mutable { take(held); });
+        });
+  } else {
+    take_duty(store::Fence{kControllers, 0});
+  }
   await_ready();
   if (params_.pressure != nullptr) {
     watch_memory();
   }
   return {};
+}
+
+/// Those of before are gone before the next begin: whoever takes a duty twice writes under another
+/// fence.
+void ShardServer::take_duty(const std::optional<store::Fence>& held) {
+  controllers_.reset();
+  if (held) {
+    controllers_ = std::make_unique<ShardControllers>(*first_, store_, *held, params_, base_url(),
+                                                      replication_);
+    controllers_->start();
+  }
+  if (store_.is_shared()) {
+    log_info(held ? "shard leads" : "shard does not lead any more", {{"shard", params_.name}});
+    if (params_.on_duty) {
+      params_.on_duty(held.has_value());
+    }
+  }
+}
+
+/// Where another process has the duty: what it begins with is there.
+bool ShardServer::is_set_up() {
+  if (controllers_ != nullptr) {
+    return controllers_->ready();
+  }
+  return params_.name == kRootCluster ? first_->index().find(kRootCluster) != nullptr
+                                      : first_->root().shards().contains(params_.name);
+}
+
+/// A process that starts may make them anew.
+void ShardServer::follow_token_keys() {
+  auto subscription = store_.subscribe([&loop = loop_, renew = alive_.guard([this] {
+    renew_token_keys();
+  })](const store::EventBatch& batch) {
+    const bool changed = std::any_of(batch->begin(), batch->end(),
+                                     [](const auto& event) { return event.key == kTokenKeysRow; });
+    if (changed) {
+      loop.post(renew);
+    }
+  });
+  key_changes_ = std::move(subscription.token);
+}
+
+void ShardServer::renew_token_keys() {
+  const auto keys = known_token_keys(store_);
+  if (!keys) {
+    log_error("keys of continue tokens cannot be read", {{"error", keys.error().to_string()}});
+    return;
+  }
+  apiserver::seal_continue_tokens(first_->server(), *keys);
+  for (const std::unique_ptr<Extra>& extra : extra_) {
+    extra->loop->post([one = extra.get(), keys = *keys] {
+      apiserver::seal_continue_tokens(one->parts->server(), keys);
+    });
+  }
 }
 
 void ShardServer::watch_memory() {
@@ -126,7 +208,7 @@ void ShardServer::watch_memory() {
 }
 
 void ShardServer::await_ready() {
-  if (!controllers_->ready()) {
+  if (!is_set_up()) {
     ready_timer_.start(kReadyPause, [this] { await_ready(); });
     return;
   }
@@ -177,6 +259,10 @@ void ShardServer::set_account_keys(const auth::JwtKeys& keys) {
 }
 
 void ShardServer::drain(std::function<void()> done) {
+  if (duty_ != nullptr) {  // the others need not wait for the end
+    controllers_.reset();
+    duty_.reset();
+  }
   auto left = std::make_shared<std::atomic<std::size_t>>(extra_.size() + 1);
   const auto ended = [left, &loop = loop_, done = std::move(done)] {
     if (left->fetch_sub(1) == 1) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "auth/reserved_identity.h"
 #include "auth/sealed_token.h"
 #include "auth/x509_identity.h"
+#include "base/alive.h"
 #include "base/certificate_ends.h"
 #include "base/error.h"
 #include "base/memory_budget.h"
@@ -38,6 +40,7 @@ class ShardLoop;
 class ShardControllers;
 class ReplicationReport;
 class AbuseTotals;
+class WorkspaceQuotas;
 
 struct ShardServerParams {
   std::string name;                           ///< "root" makes it the root shard
@@ -80,10 +83,15 @@ struct ShardServerParams {
   std::shared_ptr<serving::MemoryPressure> pressure;    ///< of the process; null: nobody looks
   std::shared_ptr<const CertificateEnds> certificates;  ///< for metrics; null: none
   RootAddress root;  ///< where the root shard is; unused on the root shard
+  /// Of a store that other processes serve, too: told when this one has got the duty of those that
+  /// write by themselves, and when it has lost it. May be empty.
+  std::function<void(bool leads)> on_duty{};
 };
 
 /// A whole shard: API servers on N loops over one store, the controllers of logical clusters on the
-/// first, registration in root. Threads: all calls from the thread of the first loop.
+/// first, registration in root. Of several on a shared store all serve, and one at a time has the
+/// controllers: what the others were in the midst of is not written any more (GR-302). Threads: all
+/// calls from the thread of the first loop.
 class ShardServer {
  public:
   /// Listens when it returns; ready a moment later (/readyz). `loop` and `store` must outlive it.
@@ -114,6 +122,10 @@ class ShardServer {
   ShardServer(net::Loop& loop, store::Store& store, ShardServerParams params);
   [[nodiscard]] Expected<void> open();
   [[nodiscard]] Expected<void> open_extra();
+  void take_duty(const std::optional<store::Fence>& held);
+  [[nodiscard]] bool is_set_up();
+  void follow_token_keys();
+  void renew_token_keys();
   /// No loop is ready before all are: what made the first one so has come to the others.
   void await_ready();
   /// Again and again: loops give up what the pressure's step says.
@@ -125,10 +137,13 @@ class ShardServer {
   std::uint16_t port_ = 0;
   std::shared_ptr<ReplicationReport> replication_;
   std::unique_ptr<ShardLoop> first_;
-  std::unique_ptr<ShardControllers> controllers_;
+  std::unique_ptr<WorkspaceQuotas> quotas_;        ///< null: the store keeps no books
+  std::unique_ptr<ShardControllers> controllers_;  ///< null: another process has them
   std::vector<std::unique_ptr<Extra>> extra_;
-  net::Timer ready_timer_, memory_timer_;
+  net::Timer ready_timer_, memory_timer_, cold_timer_;
   std::atomic<std::size_t> unready_ = 0;  ///< extra loops that do not know yet
+  std::shared_ptr<void> duty_, key_changes_;
+  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

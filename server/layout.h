@@ -20,9 +20,16 @@ struct Layout {
   [[nodiscard]] std::string shard_data(const std::string& name) const {
     return shard(name) + "/data";
   }
-  /// Decimal port that the shard listens on; written by the shard, tried again at its next start.
-  [[nodiscard]] std::string shard_port(const std::string& name) const {
-    return shard(name) + "/port";
+  /// Decimal port that the process listens on, which writes it and tries it again at its next
+  /// start.
+  [[nodiscard]] std::string shard_port(const std::string& name,
+                                       const std::string& replica = {}) const {
+    return shard_replica(name, replica) + "/port";
+  }
+  /// Of one of several processes of a shard; "": that of the shard itself.
+  [[nodiscard]] std::string shard_replica(const std::string& name,
+                                          const std::string& replica) const {
+    return replica.empty() ? shard(name) : shard(name) + "/replicas/" + replica;
   }
   [[nodiscard]] std::string shard_kubeconfig(const std::string& name) const {
     return shard(name) + "/admin.kubeconfig";

@@ -88,8 +88,8 @@ Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout) {
   return std::move(*keys);
 }
 
-std::uint16_t last_port(const Layout& layout, const std::string& name) {
-  const auto text = read_file(layout.shard_port(name));
+std::uint16_t last_port(const Layout& layout, const std::string& name, const std::string& replica) {
+  const auto text = read_file(layout.shard_port(name, replica));
   if (!text) {
     return 0;
   }
@@ -97,19 +97,25 @@ std::uint16_t last_port(const Layout& layout, const std::string& name) {
   return parse_decimal<std::uint16_t>(trim(line)).value_or(0);
 }
 
-Expected<void> write_shard_files(const Layout& layout, const std::string& name,
-                                 const std::string& base_url, std::uint16_t port) {
+Expected<void> write_shard_access(const Layout& layout, const std::string& name,
+                                  const std::string& replica, const std::string& base_url) {
+  const std::string folder = layout.shard_replica(name, replica);
   // Who joined with a token has neither.
-  for (const auto& [pair, path] : {std::pair("shard-admin", layout.shard_kubeconfig(name)),
-                                   std::pair("kintsugi-proxy", layout.proxy_kubeconfig(name))}) {
+  for (const auto& [pair, file] : {std::pair("shard-admin", "/admin.kubeconfig"),
+                                   std::pair("kintsugi-proxy", "/proxy.kubeconfig")}) {
     if (!file_exists(Pki(layout.pki()).certificate(pair))) {
       continue;
     }
-    if (auto written = write_access(layout, pair, base_url, path); !written) {
+    if (auto written = write_access(layout, pair, base_url, folder + file); !written) {
       return written;
     }
   }
-  return write_file(layout.shard_port(name), std::to_string(port) + "\n");
+  return {};
+}
+
+Expected<void> write_shard_port(const Layout& layout, const std::string& name,
+                                const std::string& replica, std::uint16_t port) {
+  return write_file(layout.shard_port(name, replica), std::to_string(port) + "\n");
 }
 
 Expected<Secret> ensure_kcp_tokens(const Layout& layout, const std::string& name) {

@@ -21,13 +21,18 @@ namespace kintsugi::server {
 /// processes may try at once. Mode 0600. @error kIo, kConfig.
 [[nodiscard]] Expected<auth::JwtKeys> ensure_account_keys(const Layout& layout);
 
-/// The port of the last run, 0 when there was none.
-[[nodiscard]] std::uint16_t last_port(const Layout& layout, const std::string& name);
+/// The port of the last run, 0 when there was none. @param replica  Layout::shard_replica()
+[[nodiscard]] std::uint16_t last_port(const Layout& layout, const std::string& name,
+                                      const std::string& replica);
 
-/// The port file; `admin.kubeconfig` and `proxy.kubeconfig` with the contexts root and base at the
-/// shard itself.
-[[nodiscard]] Expected<void> write_shard_files(const Layout& layout, const std::string& name,
-                                               const std::string& base_url, std::uint16_t port);
+/// `admin.kubeconfig` and `proxy.kubeconfig` with the contexts root and base at the shard itself,
+/// in the folder of a replica.
+[[nodiscard]] Expected<void> write_shard_access(const Layout& layout, const std::string& name,
+                                                const std::string& replica,
+                                                const std::string& base_url);
+/// For last_port().
+[[nodiscard]] Expected<void> write_shard_port(const Layout& layout, const std::string& name,
+                                              const std::string& replica, std::uint16_t port);
 
 /// @{ ShardServerParams::as_kcp: the token of `kcp-admin` as a line of auth::TokenFile, made once;
 /// and the kubeconfigs as kcp's test server writes them, `root.kubeconfig` with that token and

@@ -105,11 +105,12 @@ class ShardProgram {
     params.pressure = std::make_shared<serving::MemoryPressure>(options_.memory_budget);
     params.external_url = proxy_url(options_.layout);
     params.root = [this] { return root_address(); };
+    params.on_duty = [this](bool leads) { on_duty(leads); };
     return params;
   }
 
   Expected<void> open_store(Params& /*params*/) {
-    if (auto made = make_directories(options_.layout.shard(options_.name)); !made) {
+    if (auto made = make_directories(folder()); !made) {
       return made;
     }
     net::service_notices().status("opens its store");
@@ -142,9 +143,10 @@ class ShardProgram {
     return {};
   }
 
-  [[nodiscard]] std::string mirror_folder() const {
-    return options_.layout.shard(options_.name) + "/mirror";
+  [[nodiscard]] std::string folder() const {
+    return options_.layout.shard_replica(options_.name, options_.replica);
   }
+  [[nodiscard]] std::string mirror_folder() const { return folder() + "/mirror"; }
 
   /// A folder with data of its own stays with that.
   Expected<void> open_etcd() {
@@ -257,7 +259,8 @@ class ShardProgram {
 
   /// On the port that was asked for; else that of the last run, else another one.
   Expected<void> serve(Params& params) {
-    params.port = options_.port != 0 ? options_.port : last_port(options_.layout, options_.name);
+    params.port = options_.port != 0 ? options_.port
+                                     : last_port(options_.layout, options_.name, options_.replica);
     auto server = controlplane::ShardServer::start(loop_, encryption_->store(), params);
     if (!server && options_.port == 0 && params.port != 0) {
       params.port = 0;
@@ -279,7 +282,30 @@ class ShardProgram {
         return written;
       }
     }
-    return write_shard_files(options_.layout, options_.name, server_->base_url(), server_->port());
+    if (auto written = write_access(); !written) {
+      return written;
+    }
+    return write_shard_port(options_.layout, options_.name, options_.replica, server_->port());
+  }
+
+  /// By which others come here, and to the shard where this process leads it or is alone.
+  [[nodiscard]] Expected<void> write_access() const {
+    const auto write = [this](const std::string& replica) {
+      return write_shard_access(options_.layout, options_.name, replica, server_->base_url());
+    };
+    if (etcd_ == nullptr || leads_ ||
+        !file_exists(options_.layout.shard_kubeconfig(options_.name))) {
+      if (auto written = write({}); !written) {
+        return written;
+      }
+    }
+    return options_.replica.empty() ? Expected<void>() : write(options_.replica);
+  }
+
+  /// The files by which others come to the shard lead to who writes for it.
+  void on_duty(bool leads) {
+    leads_ = leads;
+    tell_pair_of_administrator();
   }
 
   void follow_files() {
@@ -408,9 +434,7 @@ class ShardProgram {
 
   /// To the proxy, by the file with which it comes here.
   void tell_pair_of_administrator() const {
-    const auto written =
-        write_shard_files(options_.layout, options_.name, server_->base_url(), server_->port());
-    if (!written) {
+    if (const auto written = write_access(); !written) {
       log_error("files of the shard cannot be written", {{"error", written.error().to_string()}});
     }
   }
@@ -431,6 +455,7 @@ class ShardProgram {
   std::unique_ptr<FileWatch> watch_;
   net::Timer renewal_{loop_};
   bool draining_ = false;
+  bool leads_ = false;  ///< ... in a store that others have, too
   bool loading_ = false, load_once_more_ = false;
   std::thread loader_;
 };

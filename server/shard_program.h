@@ -28,8 +28,11 @@ struct ShardRevocations {
 
 /// What one shard is to be. Checked before: names are names, numbers within their bounds.
 struct ShardOptions {
-  Layout layout;                              ///< of the installation that it joins
-  std::string name;                           ///< "root": the one that the others join
+  Layout layout;     ///< of the installation that it joins
+  std::string name;  ///< "root": the one that the others join
+  /// One of several processes of it that share an etcd, by its folder in that of the shard; "": the
+  /// one that is in the shard's own.
+  std::string replica{};
   std::map<std::string, std::string> labels;  ///< for its Shard object, where absent
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;   ///< 0: that of the last run, or any

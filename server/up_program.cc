@@ -225,7 +225,7 @@ class Installation {
     std::vector<ReadyProbe::Target> targets;
     for (std::uint32_t i = 0; i < options_.shards; ++i) {
       targets.push_back(
-          {"127.0.0.1", [this, i] { return last_port(options_.layout, shard_name(i)); }});
+          {"127.0.0.1", [this, i] { return last_port(options_.layout, shard_name(i), {}); }});
     }
     targets.push_back({local_host(options_), [this] { return options_.port; }});
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),

@@ -71,6 +71,7 @@ std::string describe(const ApiServer::WriteRequest& request) {
 
 void ControllerBase::send(ApiServer::WriteRequest request, WriteDone done) {
   std::string what = describe(request);
+  request.fence = context_.fence;
   context_.server.write(std::move(request), [alive = alive_.weak(), done = std::move(done),
                                              what = std::move(what),
                                              manager = manager_](Expected<Json> result) {

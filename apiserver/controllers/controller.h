@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,8 @@ struct ControllerContext {
   const Registry& registry;
   /// One for all controllers that have copies of this context.
   std::shared_ptr<CascadeGate> cascades = std::make_shared<CascadeGate>(loop);
+  /// Of the duty in which they write; nullopt: there is none.
+  std::optional<store::Fence> fence{};
 };
 
 class Controller {

@@ -94,6 +94,7 @@ void Server::write(WriteRequest request, std::function<void(Expected<krm::Json>)
   op->user = system_user();
   op->manager = std::move(request.manager);
   op->skip_admission = request.skip_admission;
+  op->fence = std::move(request.fence);
   op->done = [raw = op.get(), later](Expected<WriteResult> result) {
     later(result ? decoded(*raw, *result) : Expected<krm::Json>(fail(std::move(result.error()))));
   };

@@ -165,24 +165,25 @@ void commit_new(const WriteOpPtr& op) {
   for (const store::Op& each : ops) {
     keys.push_back(each.key);
   }
-  op->server.commit(std::move(ops), [op, stored = std::move(*stored), keys = std::move(keys)](
-                                        Expected<store::CommitResult> committed) mutable {
-    if (!committed) {
-      op->refuse(std::move(committed.error()));
-    } else if (committed->excess) {
-      op->refuse(over_limit(*op, *committed->excess));
-    } else if (!committed->conflict) {
-      WriteResult result;
-      result.status = 201;
-      result.stored = std::move(stored);
-      result.revision = committed->revision;
-      op->finish(std::move(result));
-    } else if (committed->failed_op == 0) {
-      collided(op);
-    } else {
-      commit_again(op, keys[committed->failed_op]);
-    }
-  });
+  op->server.commit(std::move(ops), op->fence,
+                    [op, stored = std::move(*stored),
+                     keys = std::move(keys)](Expected<store::CommitResult> committed) mutable {
+                      if (!committed) {
+                        op->refuse(std::move(committed.error()));
+                      } else if (committed->excess) {
+                        op->refuse(over_limit(*op, *committed->excess));
+                      } else if (!committed->conflict) {
+                        WriteResult result;
+                        result.status = 201;
+                        result.stored = std::move(stored);
+                        result.revision = committed->revision;
+                        op->finish(std::move(result));
+                      } else if (committed->failed_op == 0) {
+                        collided(op);
+                      } else {
+                        commit_again(op, keys[committed->failed_op]);
+                      }
+                    });
 }
 
 void store_new(const WriteOpPtr& op) {
@@ -241,6 +242,14 @@ Expected<void> prepare_new(WriteOp& op, krm::Json& object) {
   return prepare_write(op, *op.object, nullptr);
 }
 
+void allow_new(const WriteOpPtr& op) {
+  if (Expected<void> allowed = check_new(*op); allowed) {
+    approve(op, op->object.get(), nullptr, [op] { store_new(op); });
+  } else if (!look_again(op, [op] { allow_new(op); })) {
+    op->refuse(std::move(allowed.error()));
+  }
+}
+
 }  // namespace
 
 Expected<void> accept_new(WriteOp& op, krm::Json changed) {
@@ -284,15 +293,7 @@ void create_object(const WriteOpPtr& op, krm::Json object) {
     op->refuse(kind_terminates(*op));
     return;
   }
-  const auto validate = [op] {
-    validate_write(op, [op] {
-      if (Expected<void> allowed = check_new(*op); !allowed) {
-        op->refuse(std::move(allowed.error()));
-        return;
-      }
-      approve(op, op->object.get(), nullptr, [op] { store_new(op); });
-    });
-  };
+  const auto validate = [op] { validate_write(op, [op] { allow_new(op); }); };
   admit(op, op->object.get(), nullptr,
         [op, validate] { mutate(op, op->object.get(), nullptr, validate); });
 }

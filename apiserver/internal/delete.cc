@@ -178,6 +178,9 @@ void attempt(const WriteOpPtr& op) {
     entry = fail(Errc::kNotFound);
   }
   if (!entry) {
+    if (look_again(op, [op] { attempt(op); })) {
+      return;
+    }
     op->finish(
         fail(entry.error().code() == Errc::kNotFound ? op->not_found() : std::move(entry.error())));
     return;

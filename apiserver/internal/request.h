@@ -48,6 +48,7 @@ struct Request {
   std::string_view access;       ///< krm::kAccessHeader of a refusal; "": not asked
   bool terse = false;            ///< health checks are not listed
   bool caught_up = false;        ///< has waited for definitions that were on their way
+  bool is_current = false;       ///< has waited for what other processes had written
   std::string cluster;
   std::shared_ptr<View> view;  ///< null: the cluster as it is
   std::string api_root;

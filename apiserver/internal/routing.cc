@@ -6,6 +6,7 @@
 #include "apiserver/internal/pipeline.h"
 #include "apiserver/internal/respond.h"
 #include "apiserver/internal/server_impl.h"
+#include "base/strings.h"
 #include "krm/request_target.h"
 #include "krm/status.h"
 
@@ -229,6 +230,37 @@ bool wait_for_definition(const RequestPtr& request) {
   return true;
 }
 
+/// What the client is content with may be older than what another process has written (GR-119).
+/// Others are asked for what is newest: reads that do not say how old it may be, and what goes
+/// where nothing is served yet.
+bool wants_newest(const Request& request) {
+  const std::string_view method = request.head.method;
+  if (method != "GET" && method != "HEAD") {
+    return !is_served(request);
+  }
+  const std::string_view version = request.info.query.get("resourceVersion").value_or("");
+  return version.empty() || parse_decimal(version).value_or(0) > request.server.store().current();
+}
+
+/// On a store that others write, too: until what they have written before shows here.
+bool wait_for_newest(const RequestPtr& request) {
+  if (request->is_current || !request->server.store().is_shared() || !wants_newest(*request)) {
+    return false;
+  }
+  request->is_current = true;
+  request->server.synchronize([request](const Expected<void>& done) {
+    if (request->is_gone()) {
+      return;
+    }
+    if (!done && request->info.query.get("resourceVersion").value_or("").empty()) {
+      send_error(*request, krm::unavailable("the store does not tell what is newest", 1));
+    } else {
+      route_resource(request);  // which finds a version that is still too large
+    }
+  });
+  return true;
+}
+
 void route_resource(const RequestPtr& request) {
   if (request->info.verb == "proxy") {  // the path form that Kubernetes has given up
     send_error(*request, krm::path_not_found());
@@ -238,7 +270,7 @@ void route_resource(const RequestPtr& request) {
     send_error(*request, krm::missing_identity(request->info.resource));
     return;
   }
-  if (wait_for_definition(request)) {
+  if (wait_for_newest(request) || wait_for_definition(request)) {
     return;
   }
   Target target;

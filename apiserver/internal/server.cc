@@ -12,6 +12,7 @@
 #include "http/guarded_answer.h"
 #include "serving/payer_bounds.h"
 #include "serving/shed_order.h"
+#include "store/duty.h"
 
 namespace kintsugi::apiserver {
 
@@ -234,18 +235,38 @@ ApiServer::Stats Server::stats() const {
   return stats;
 }
 
-void Server::commit(std::vector<store::Op> ops,
+void Server::commit(std::vector<store::Op> ops, const std::optional<store::Fence>& fence,
                     std::function<void(Expected<store::CommitResult>)> done) {
   const std::weak_ptr<Server*> alive = alive_;
-  params_.store.commit(std::move(ops), [&loop = params_.loop, alive, done = std::move(done)](
-                                           Expected<store::CommitResult> result) mutable {
-    auto kept = std::make_shared<Expected<store::CommitResult>>(std::move(result));
-    loop.post([alive, kept, done = std::move(done)] {
-      if (!alive.expired()) {
-        done(std::move(*kept));
-      }
-    });
-  });
+  store::commit_fenced(params_.store, std::move(ops), fence,
+                       [&loop = params_.loop, alive,
+                        done = std::move(done)](Expected<store::CommitResult> result) mutable {
+                         auto kept =
+                             std::make_shared<Expected<store::CommitResult>>(std::move(result));
+                         loop.post([alive, kept, done = std::move(done)] {
+                           if (!alive.expired()) {
+                             done(std::move(*kept));
+                           }
+                         });
+                       });
+}
+
+void Server::synchronize(std::function<void(Expected<void>)> done) {
+  const std::weak_ptr<Server*> alive = alive_;
+  params_.store.synchronize(
+      [&loop = params_.loop, alive, done = std::move(done)](Expected<store::Revision> at) mutable {
+        const Errc fault = at ? Errc::kOk : at.error().code();
+        loop.post([alive, fault, done = std::move(done)] {
+          if (alive.expired()) {
+            return;
+          }
+          if (fault == Errc::kOk) {
+            done({});
+          } else {
+            done(fail(fault));
+          }
+        });
+      });
 }
 
 void Server::set_tenants(TenantRules rules) {

@@ -75,7 +75,12 @@ class Server final : public ApiServer {
   [[nodiscard]] bool is_draining() const noexcept { return draining_; }
 
   /// Store::commit whose callback runs on the loop, and not at all when the server is gone.
-  void commit(std::vector<store::Op> ops, std::function<void(Expected<store::CommitResult>)> done);
+  /// @param fence  of the duty in which it is written (store/duty.h)
+  void commit(std::vector<store::Op> ops, const std::optional<store::Fence>& fence,
+              std::function<void(Expected<store::CommitResult>)> done);
+  /// Store::synchronize in the same way; in a later turn also for watches, which have heard by then
+  /// of all that reads show.
+  void synchronize(std::function<void(Expected<void>)> done);
 
   void watch_started(Watcher& watcher);
   void watch_ended(Watcher& watcher) noexcept;

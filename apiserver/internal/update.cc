@@ -66,6 +66,7 @@ Expected<void> check_preconditions(WriteOp& op, const krm::Json& metadata) {
           std::string(text.substr(std::min(text.find("strconv."), text.size())))));
     }
     if (*revision != op.entry.modified) {
+      op.wants_newer = *revision > op.entry.modified;
       return fail(modified(op));
     }
   } else if (!is_unconditional(op)) {
@@ -401,7 +402,9 @@ void create_instead(const WriteOpPtr& op) {
 /// @param current what is stored, in the version of the request.
 void change_current(const WriteOpPtr& op, Expected<krm::Json> current) {
   if (Expected<void> done = prepare_update(*op, std::move(current)); !done) {
-    op->refuse(std::move(done.error()));
+    if (!op->wants_newer || !look_again(op, [op] { attempt(op); })) {
+      op->refuse(std::move(done.error()));
+    }
     return;
   }
   const auto validate = [op] {
@@ -421,6 +424,8 @@ void attempt(const WriteOpPtr& op) {
   if (!entry) {
     if (entry.error().code() != Errc::kNotFound) {
       op->refuse(std::move(entry.error()));
+    } else if (look_again(op, [op] { attempt(op); })) {
+      return;
     } else if (may_create(*op)) {
       create_instead(op);
     } else {

@@ -168,6 +168,15 @@ void fill_stored_defaults(const WriteOp& op, krm::Json& object) {
   }
 }
 
+bool look_again(const WriteOpPtr& op, std::function<void()> again) {
+  if (op->is_current || !op->server.store().is_shared()) {
+    return false;
+  }
+  op->is_current = true;
+  op->server.synchronize([again = std::move(again)](const Expected<void>&) { again(); });
+  return true;
+}
+
 void run_write(const WriteOpPtr& op) {
   if (auto* create = std::get_if<Create>(&op->write)) {
     create_object(op, std::move(create->object));
@@ -236,7 +245,7 @@ void commit_write(const WriteOpPtr& op, store::Op change,
   change.keeps = keeps_of(*op);
   std::vector<store::Op> ops;
   ops.push_back(std::move(change));
-  op->server.commit(std::move(ops),
+  op->server.commit(std::move(ops), op->fence,
                     [op, next = std::move(next)](Expected<store::CommitResult> result) {
                       if (!result) {
                         op->refuse(std::move(result.error()));

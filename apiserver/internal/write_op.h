@@ -82,6 +82,8 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   std::shared_ptr<KeyQueue::Turn> turn;
   std::shared_ptr<KeyQueue::Turn> charge_turn;  ///< create that charges others
   std::optional<WriteContext> hook_context;
+  std::optional<store::Fence> fence;  ///< WriteRequest::fence
+  bool is_current = false;            ///< has seen what other processes had written
   int attempts = 0;
   int commit_attempts = 0;  ///< create: of those that found changed what they rest on or charge
 
@@ -98,6 +100,7 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   bool converted = false;           ///< `object` is the webhook's: not defaulted by its schema yet
   bool generated_name = false;      ///< create: by the server, out of generateName
   bool has_version = false;         ///< update: the client said which version it changes
+  bool wants_newer = false;         ///< ... and has seen a newer one than this process
 
   [[nodiscard]] std::string_view verb() const noexcept override;
   [[nodiscard]] bool is_dry_run() const noexcept override { return options.dry_run; }
@@ -123,6 +126,10 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
   [[nodiscard]] Error not_found() const;
 };
 using WriteOpPtr = std::shared_ptr<WriteOp>;
+
+/// What is to be refused may be there already, written by another process: runs `again` once, when
+/// that shows. False: there is nothing to wait for.
+[[nodiscard]] bool look_again(const WriteOpPtr& op, std::function<void()> again);
 
 /// Does what op->write says; op->done hears of it.
 void run_write(const WriteOpPtr& op);

@@ -26,8 +26,8 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 
 /// As typed.
 struct Options {
-  std::string join, name, bind = "127.0.0.1", audit_log, audit_webhook,
-                          claims_escalation = "refuse";
+  std::string join, name, replica, bind = "127.0.0.1", audit_log, audit_webhook,
+                                   claims_escalation = "refuse";
   std::string encryption;
   StoreFlags store;
   bool insecure_file_modes = false;
@@ -50,6 +50,10 @@ FlagTable flag_table(Options& options) {
              into(options.join)},
             {"name", "NAME", "", "name of the shard; `root` is the shard that the others join",
              into(options.name)},
+            {"replica", "NAME", "",
+             "one of several processes of the shard, with --store etcd=…: has its files in "
+             "DIR/shards/NAME/replicas",
+             into(options.replica)},
             {"labels", "KEY=VALUE,…", "",
              "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
              into(options.labels)}}},
@@ -126,6 +130,11 @@ Expected<void> check_options(const Options& options) {
   if (const auto wrong = krm::check_dns1123_label(options.name); !wrong.empty()) {
     return fail(Errc::kConfig, "--name: \"" + options.name + "\" is not a name: " + wrong.front());
   }
+  if (const auto wrong = krm::check_dns1123_label(options.replica);
+      !options.replica.empty() && !wrong.empty()) {
+    return fail(Errc::kConfig,
+                "--replica: \"" + options.replica + "\" is not a name: " + wrong.front());
+  }
   if (options.loops == 0 || options.loops > kMostLoops) {
     return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));
   }
@@ -191,6 +200,10 @@ Expected<server::ShardOptions> understood(const Options& typed) {
     return fail(std::move(store.error()));
   }
   options.etcd = std::move(*store);
+  options.replica = typed.replica;
+  if (!options.replica.empty() && options.etcd.endpoints.empty()) {
+    return fail(Errc::kConfig, "--replica: for --store etcd=… only");
+  }
   options.etcd_password_file = typed.store.password_file;
   options.insecure_file_modes = typed.insecure_file_modes;
   options.tenants = typed.tenants;

@@ -70,6 +70,7 @@ void ShardClusterAccess::local(apiserver::ApiServer::WriteRequest message, Done 
   message.name = kClusterName;
   message.manager = "kintsugi-workspace-scheduler";
   message.skip_admission = true;
+  message.fence = fence_;
   server_.write(std::move(message),
                 [alive = alive_.weak(), done = std::move(done)](Expected<Json> result) {
                   if (!alive) {

@@ -41,6 +41,8 @@ class ShardClusterAccess final : public ClusterAccess {
   void use(std::function<bool(const std::string& cluster)> has_left) {
     has_left_ = std::move(has_left);
   }
+  /// Of the duty in which it writes here.
+  void set_fence(std::optional<store::Fence> fence) { fence_ = std::move(fence); }
 
   void get(const std::string& shard, const std::string& cluster, Got done) override;
   void create(const std::string& shard, const std::string& cluster, krm::Json object,
@@ -57,6 +59,7 @@ class ShardClusterAccess final : public ClusterAccess {
   apiserver::ApiServer& server_;
   std::string own_;
   std::function<bool(const std::string&)> has_left_;
+  std::optional<store::Fence> fence_;
   PeerShards& peers_;
   Alive alive_;
 };

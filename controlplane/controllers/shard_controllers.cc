@@ -46,54 +46,54 @@ Expected<net::UpstreamParams> replication_upstream(const std::string& base_url,
 
 }  // namespace
 
-ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
+ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store, const store::Fence& fence,
                                    const ShardServerParams& params, const std::string& base_url,
                                    std::shared_ptr<ReplicationReport> replication)
     : parts_(parts),
-      context_{parts.loop(), parts.server(), parts.registry()},
+      store_(store, fence),
+      context_{parts.loop(), parts.server(), parts.registry(),
+               std::make_shared<apiserver::CascadeGate>(parts.loop()), fence},
       access_(parts.loop(), parts.server(), params.name, parts.peers()),
       common_(context_, common_params(params, parts)),
       clusters_(
           context_,
-          {params.name, store, parts.index(),
+          {params.name, store_, parts.index(),
            [url = params.external_url.empty() ? base_url : params.external_url] { return url; },
            [this](std::string_view cluster, bool deleting) { on_content(cluster, deleting); }}),
       identities_(context_, kApisGroup, kApiExports),
       cached_identities_(context_, kCacheGroup, kCachedResources),
       cached_(context_),
-      cached_slices_(context_, store, parts.root(), parts.catalog()),
-      bindings_(context_, {store, parts.catalog(), parts.bound_kinds()}),
+      cached_slices_(context_, store_, parts.root(), parts.catalog()),
+      bindings_(context_, {store_, parts.catalog(), parts.bound_kinds()}),
       claims_(context_, parts.bindings(), parts.identities_in_root()),
       types_(context_, parts.root()),
       default_bindings_(context_, parts.types(), parts.catalog()),
       scheduler_(context_,
-                 {params.name, store, access_, parts.index(), parts.root(), parts.types()}),
+                 {params.name, store_, access_, parts.index(), parts.root(), parts.types()}),
       registration_(parts.loop(),
                     {params.name, base_url, params.external_url, params.labels,
-                     services_url(base_url, parts.services_port())},
+                     services_url(base_url, parts.services_port()), fence},
                     params.name == kRootCluster ? &parts.server() : nullptr,
                     [&parts]() -> net::Upstream* {
                       return parts.remote_root() == nullptr ? nullptr
                                                             : parts.remote_root()->upstream();
                     }),
-      replicator_(parts.loop(), {params.name, base_url, store, parts.root(),
+      replicator_(parts.loop(), {params.name, base_url, store_, parts.root(),
                                  [tls = params.client_tls](const std::string& url) {
                                    return replication_upstream(url, tls);
                                  },
                                  std::move(replication)}),
-      cached_replicator_(parts.loop(), {store, parts.root(),
+      cached_replicator_(parts.loop(), {store_, parts.root(),
                                         [tls = params.client_tls](const std::string& url) {
                                           return replication_upstream(url, tls);
                                         }}),
       policy_(context_, bootstrap_policy(), [] {}),
       moves_timer_(parts.loop()) {
+  access_.set_fence(fence);
   access_.use([&moves = parts.moves()](const std::string& cluster) {
     const Fence* fence = moves.fence(cluster);
     return fence != nullptr && fence->left;
   });
-  if (store::Books* books = store.books()) {
-    quotas_ = std::make_unique<WorkspaceQuotas>(*books, params.quotas);
-  }
   if (params.name == kRootCluster) {
     migrations_ = std::make_unique<MigrationController>(
         context_, MigrationController::Params{params.name, access_, parts.peers(), parts.root(),
@@ -106,6 +106,9 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store,
 ShardControllers::~ShardControllers() {
   moves_timer_.cancel();
   registration_.stop();
+  if (parts_.remote_root() != nullptr) {
+    parts_.remote_root()->on_upstream(nullptr);
+  }
 }
 
 bool ShardControllers::ready() const noexcept {
@@ -113,9 +116,6 @@ bool ShardControllers::ready() const noexcept {
 }
 
 void ShardControllers::start() {
-  if (quotas_ != nullptr) {
-    quotas_->start(parts_.server());
-  }
   common_.start();
   clusters_.start();
   identities_.start();
@@ -132,12 +132,12 @@ void ShardControllers::start() {
   }
   replicator_.start();
   cached_replicator_.start(parts_.server());
-  parts_.index().listen([this](const ClusterInfo* now, const ClusterInfo* before) {
+  parts_.index().listen(alive_.guard([this](const ClusterInfo* now, const ClusterInfo* before) {
     if (now == nullptr && started_.erase(before->name) > 0) {
       common_.remove_cluster(before->name);
       bindings_.remove_cluster(before->name);
     }
-  });
+  }));
   for (const std::string& cluster : parts_.index().names()) {
     clusters_.add_cluster(cluster);
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "base/alive.h"
 #include "controlplane/clusters/cluster_access.h"
 #include "controlplane/controllers/internal/binding_controller.h"
 #include "controlplane/controllers/internal/cached_resource_controller.h"
@@ -16,19 +17,21 @@
 #include "controlplane/internal/bootstrap.h"
 #include "controlplane/internal/shard_loop.h"
 #include "controlplane/internal/shard_registration.h"
-#include "controlplane/quotas/workspace_quotas.h"
 #include "controlplane/replication/cached_replicator.h"
 #include "controlplane/replication/replication.h"
 #include "controlplane/views/claim_labeller.h"
 #include "kinds/controllers/controllers.h"
+#include "store/duty.h"
 
 namespace kintsugi::controlplane {
 
-/// Everything that writes by itself on a shard. One per store, on the first loop.
+/// Everything that writes by itself on a shard. One per store, on the first loop: in the process
+/// that has the duty, as long as it has that.
 class ShardControllers {
  public:
-  ShardControllers(ShardLoop& parts, store::Store& store, const ShardServerParams& params,
-                   const std::string& base_url, std::shared_ptr<ReplicationReport> replication);
+  ShardControllers(ShardLoop& parts, store::Store& store, const store::Fence& fence,
+                   const ShardServerParams& params, const std::string& base_url,
+                   std::shared_ptr<ReplicationReport> replication);
   ~ShardControllers();
   ShardControllers(const ShardControllers&) = delete;
   ShardControllers& operator=(const ShardControllers&) = delete;
@@ -43,6 +46,7 @@ class ShardControllers {
   void drop_moves();
 
   ShardLoop& parts_;
+  store::DutyStore store_;
   apiserver::ControllerContext context_;
   ShardClusterAccess access_;
   kinds::ControllerSet common_;
@@ -59,11 +63,11 @@ class ShardControllers {
   ShardRegistration registration_;
   Replicator replicator_;
   CachedReplicator cached_replicator_;
-  std::unique_ptr<WorkspaceQuotas> quotas_;  // null: the store keeps no books
-  std::unique_ptr<Bootstrap> bootstrap_;     // on the root shard
+  std::unique_ptr<Bootstrap> bootstrap_;  // on the root shard
   Bootstrap policy_;
   net::Timer moves_timer_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know
+  Alive alive_;
 };
 
 }  // namespace kintsugi::controlplane

@@ -125,6 +125,7 @@ void ShardRegistration::attempt_local() {
   }
   message.manager = "kintsugi-shard";
   message.skip_admission = true;
+  message.fence = self_.fence;
   server_->write(std::move(message), [this, alive = alive_.weak()](Expected<Json> stored) {
     if (!alive) {
       return;

@@ -20,6 +20,8 @@ struct ShardSelf {
   std::string external_url;  ///< what users see: the proxy's
   std::map<std::string, std::string> labels;
   std::string services_url = {};  ///< of virtual workspaces; "": base_url
+  /// Of the duty in which the root shard writes its own.
+  std::optional<store::Fence> fence = {};
 };
 
 /// The Shard object as it should be: URLs of `self`, label `name`, other labels only where they are

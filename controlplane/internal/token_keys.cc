@@ -14,8 +14,6 @@ namespace {
 
 using krm::Json;
 
-/// No key of an object: those have NUL bytes.
-constexpr std::string_view kTokenKeys = "kintsugi.shard/token-keys";
 constexpr std::int64_t kWeek = 7 * 24 * 3'600;  // [s]
 constexpr std::size_t kSecretBytes = 32, kMostKeys = 2;
 
@@ -54,36 +52,74 @@ std::string written(const std::vector<Kept>& kept) {
   return Json::object({{"keys", std::move(keys)}}).dump();
 }
 
-}  // namespace
-
-Expected<auth::TokenKeys> read_token_keys(store::Store& store, std::int64_t now) {
+/// What stands in the store, and since which revision; none: nothing.
+struct Stored {
   std::vector<Kept> kept;
-  const Expected<store::Entry> entry = store.get(kTokenKeys);
-  if (entry) {
-    auto known = read(entry->value.view());
-    if (!known) {
-      return fail(std::move(known.error()));
-    }
-    kept = std::move(*known);
-  } else if (entry.error().code() != Errc::kNotFound) {
-    return fail(entry.error().clone());
+  store::Revision modified = 0;
+};
+
+Expected<Stored> load(const store::Store& store) {
+  Stored out;
+  const Expected<store::Entry> entry = store.get(kTokenKeysRow);  // no object: those have NUL bytes
+  if (!entry) {
+    return entry.error().code() == Errc::kNotFound ? Expected<Stored>(std::move(out))
+                                                   : fail(entry.error().clone());
   }
-  if (kept.empty() || now - kept.front().made >= kWeek) {
-    const auto id = static_cast<std::uint8_t>(kept.empty() ? 1 : kept.front().key.id + 1);
-    kept.insert(kept.begin(), {{id, Secret(random_bytes(kSecretBytes))}, now});
-    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(std::min(kept.size(), kMostKeys)),
-               kept.end());
-    std::vector<store::Op> ops;
-    ops.push_back({store::EventType::kPut, std::string(kTokenKeys), written(kept), std::nullopt});
-    if (const auto stored = store.commit_wait(std::move(ops)); !stored) {
-      return fail(stored.error().clone());
-    }
+  auto kept = read(entry->value.view());
+  if (!kept) {
+    return fail(std::move(kept.error()));
   }
+  out.kept = std::move(*kept);
+  out.modified = entry->modified;
+  return out;
+}
+
+auth::TokenKeys keys_of(std::vector<Kept> kept) {
   auth::TokenKeys keys;
   for (Kept& one : kept) {
     keys.push_back(std::move(one.key));
   }
   return keys;
+}
+
+}  // namespace
+
+Expected<auth::TokenKeys> known_token_keys(const store::Store& store) {
+  auto stored = load(store);
+  if (!stored) {
+    return fail(std::move(stored.error()));
+  }
+  if (stored->kept.empty()) {
+    return fail(Errc::kNotFound);
+  }
+  return keys_of(std::move(stored->kept));
+}
+
+Expected<auth::TokenKeys> read_token_keys(store::Store& store, std::int64_t now) {
+  while (true) {
+    auto stored = load(store);
+    if (!stored) {
+      return fail(std::move(stored.error()));
+    }
+    std::vector<Kept>& kept = stored->kept;
+    if (!kept.empty() && now - kept.front().made < kWeek) {
+      return keys_of(std::move(kept));
+    }
+    const auto id = static_cast<std::uint8_t>(kept.empty() ? 1 : kept.front().key.id + 1);
+    kept.insert(kept.begin(), {{id, Secret(random_bytes(kSecretBytes))}, now});
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(std::min(kept.size(), kMostKeys)),
+               kept.end());
+    std::vector<store::Op> ops;
+    ops.push_back(
+        {store::EventType::kPut, std::string(kTokenKeysRow), written(kept), stored->modified});
+    const auto committed = store.commit_wait(std::move(ops));
+    if (!committed) {
+      return fail(committed.error().clone());
+    }
+    if (!committed->conflict) {
+      return keys_of(std::move(kept));
+    }
+  }
 }
 
 }  // namespace kintsugi::controlplane

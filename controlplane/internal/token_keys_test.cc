@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 
 #include "store/memory/memory_store.h"
@@ -29,6 +30,21 @@ TEST(TokenKeys, SE166_TheyOutliveARestart_AndAreMadeAnewEveryWeek) {
   ASSERT_TRUE(third);
   ASSERT_EQ(third->size(), 2U);
   EXPECT_EQ(third->back().secret, second->front().secret);
+}
+
+TEST(TokenKeys, GR_301_OfSeveralThatStartAtOnce_OneMakesThem) {
+  for (int round = 0; round < 50; ++round) {
+    store::MemoryStore store;
+    const auto read = [&store] { return read_token_keys(store, 1'000); };
+    auto other = std::async(std::launch::async, read);
+    const auto one = read();
+    const auto two = other.get();
+    ASSERT_TRUE(one && two);
+    EXPECT_EQ(one->front().secret, two->front().secret);
+    const auto known = known_token_keys(store);
+    ASSERT_TRUE(known);
+    EXPECT_EQ(known->front().secret, one->front().secret);
+  }
 }
 
 TEST(TokenKeys, SE166_WhatCannotBeRead_IsNotWrittenOver) {

@@ -17,8 +17,8 @@ ClaimLabeller::ClaimLabeller(const apiserver::ControllerContext& context, Bindin
       in_root_(std::move(in_root)) {}
 
 void ClaimLabeller::start() {
-  bindings_.listen(
-      [this](const BindingInfo* now, const BindingInfo* before) { on_binding(now, before); });
+  bindings_.listen(alive_.guard(
+      [this](const BindingInfo* now, const BindingInfo* before) { on_binding(now, before); }));
   follow("", "", [this](const apiserver::ApiServer::Change& change) {
     if (change.object == nullptr || change.cluster.empty()) {
       return;

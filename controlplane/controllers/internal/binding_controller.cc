@@ -113,15 +113,16 @@ void BindingController::start() {
       }
     }
   };
-  params_.catalog.on_export([this, enqueue](const ExportRef& ref) {
+  params_.catalog.on_export(alive_.guard([this, enqueue](const ExportRef& ref) {
     enqueue(by_export_, ref.name);
     for (const std::string& key : unapplied_) {  // perhaps what one of them claims
       queue_.add(key);
     }
-  });
-  params_.catalog.on_schema([this, enqueue](std::string_view cluster, std::string_view) {
-    enqueue(by_export_cluster_, cluster);
-  });
+  }));
+  params_.catalog.on_schema(
+      alive_.guard([this, enqueue](std::string_view cluster, std::string_view) {
+        enqueue(by_export_cluster_, cluster);
+      }));
   reader().list(kBoundCluster, kBoundGroup, kApiResourceSchemas, "", [this](const Json& schema) {
     rows_.emplace(schema.text({"metadata", "uid"}));
     return true;

@@ -169,7 +169,7 @@ void CachedSliceController::start() {
          [this](const apiserver::ApiServer::Change& change) { add_cluster(change.cluster); });
   follow(kCacheGroup, kCachedResources,
          [this](const apiserver::ApiServer::Change& change) { add_cluster(change.cluster); });
-  catalog_.on_export([this](const ExportRef& ref) { add_cluster(ref.cluster); });
+  catalog_.on_export(alive_.guard([this](const ExportRef& ref) { add_cluster(ref.cluster); }));
   root_.listen(alive_.guard([this] {
     reader().list("*", kCacheGroup, kCachedSlices, "", [this](const Json& slice) {
       queue_.add(

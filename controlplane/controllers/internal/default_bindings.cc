@@ -153,14 +153,14 @@ void DefaultBindings::start() {
       queue_.add(change.cluster);
     }
   });
-  catalog_.on_type([this](std::string_view cluster, std::string_view name) {
+  catalog_.on_type(alive_.guard([this](std::string_view cluster, std::string_view name) {
     look_again([&](const std::vector<FoundType>& types) {
       return std::any_of(types.begin(), types.end(), [&](const FoundType& type) {
         return type.cluster == cluster && type.name == name;
       });
     });
-  });
-  catalog_.on_export([this](const ExportRef& changed) {
+  }));
+  catalog_.on_export(alive_.guard([this](const ExportRef& changed) {
     look_again([&](const std::vector<FoundType>& types) {
       return std::any_of(types.begin(), types.end(), [&](const FoundType& type) {
         const Json* references = type.object.at({"spec", "defaultAPIBindings"});
@@ -173,7 +173,7 @@ void DefaultBindings::start() {
                            });
       });
     });
-  });
+  }));
 }
 
 void DefaultBindings::add_cluster(std::string_view cluster) {

@@ -1,0 +1,281 @@
+"""A shard in two processes over one etcd: both serve, one acts by itself, the other one takes that over (GR-119, GR-301, GR-302)."""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import kit
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+NAMESPACES = "/api/v1/namespaces"
+
+
+class Second:
+    """Another process of the shard `root`, started as `up` has started the first."""
+
+    def __init__(self, up, name="second"):
+        self.up, self.name = up, name
+        self.folder = up.state / "shards" / "root" / "replicas" / name
+        self.log = up.state / "logs" / f"root-{name}.log"
+        command = pathlib.Path(f"/proc/{up.pid('root')}/cmdline").read_bytes().decode().split("\0")[:-1]
+        self.command = [word for word in command if not word.startswith("--port")] + ["--replica", name]
+        self.process = None
+
+    def start(self):
+        (self.folder / "port").unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        kit.eventually(lambda: self.client().get("/readyz").status == 200, 30, "the second process is ready")
+        return self
+
+    def end(self):
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            self.process.wait()
+
+    def client(self, path="/clusters/root"):
+        text = (self.folder / "admin.kubeconfig").read_text()
+        url = re.search(r"server: \"?(https://[0-9.:]+)", text).group(1)
+        return kit.Client(url + path, self.up.pki / "serving-ca.crt", self.up.pki / "shard-admin.crt", self.up.pki / "shard-admin.key")
+
+
+def leads(log):
+    """Whether what was said last of the duty is that the process has it."""
+    words = re.findall(r"shard (leads|does not lead|listens)", log.read_text(errors="replace"))
+    return bool(words) and words[-1] == "leads"
+
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class ShardReplicas(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.up = kit.Installation("--store", "etcd", shards=1).start_for(cls)
+        cls.second = Second(cls.up)
+        cls.addClassCleanup(cls.second.end)
+        cls.second.start()
+
+    def first(self, path="/clusters/root"):
+        port = (self.up.state / "shards" / "root" / "port").read_text().strip()
+        return kit.Client(f"https://127.0.0.1:{port}{path}", self.up.pki / "serving-ca.crt", self.up.pki / "shard-admin.crt",
+                          self.up.pki / "shard-admin.key")
+
+    @property
+    def first_log(self):
+        return self.up.state / "logs" / "root.log"
+
+    def both(self):
+        return ((self.first(), self.second.client()), (self.second.client(), self.first()))
+
+    def roles(self):
+        """(client, log, pid) of who leads and of the other one, once there is one of each."""
+        one = (self.first, self.first_log, lambda: self.up.pid("root"))
+        two = (self.second.client, self.second.log, lambda: self.second.process.pid)
+
+        def found():
+            first_leads, second_leads = leads(self.first_log), leads(self.second.log)
+            return first_leads != second_leads and ((one, two) if first_leads else (two, one))
+
+        return kit.eventually(found, 30, "one of the two leads")
+
+    def acts(self, client, name):
+        """Somebody does for a new namespace what controllers do. Seconds that took, and the namespace's object."""
+        begin = time.monotonic()
+        made = kit.eventually(lambda: client.must("POST", NAMESPACES, {"metadata": {"name": name}}), 30)
+        account = f"{NAMESPACES}/{name}/serviceaccounts/default"
+        kit.eventually(lambda: client.get(account).status == 200, 30, f"default account of {name}")
+        return time.monotonic() - begin, made
+
+    def test_GR_119_what_is_written_at_one_is_read_at_the_other(self):
+        for number, (writer, reader) in enumerate(self.both()):
+            for turn in range(50):
+                name = f"read-{number}-{turn}"
+                made = writer.must("POST", MAPS, {"metadata": {"name": name}, "data": {"a": "0"}})
+                self.assertEqual(reader.must("GET", f"{MAPS}/{name}")["metadata"], made["metadata"])
+                made["data"]["a"] = "1"
+                changed = reader.must("PUT", f"{MAPS}/{name}", made)
+                names = [item["metadata"]["name"] for item in writer.must("GET", MAPS)["items"] if item.get("data", {}).get("a") == "1"]
+                self.assertIn(name, names)
+                # A version of the other one is not too large, and the delete knows what it deletes.
+                at = changed["metadata"]["resourceVersion"]
+                self.assertEqual(writer.get(f"{MAPS}?resourceVersion={at}&resourceVersionMatch=NotOlderThan").status, 200)
+                writer.must("DELETE", f"{MAPS}/{name}")
+                self.assertEqual(reader.get(f"{MAPS}/{name}").status, 404)
+
+    def test_GR_301_a_namespace_of_one_is_there_at_the_other(self):
+        for number, (writer, other) in enumerate(self.both()):
+            for turn in range(10):
+                name = f"there-{number}-{turn}"
+                writer.must("POST", NAMESPACES, {"metadata": {"name": name}})
+                other.must("POST", f"{NAMESPACES}/{name}/configmaps", {"metadata": {"name": "in-it"}})
+                writer.must("DELETE", f"{NAMESPACES}/{name}")
+                refused = other.request("POST", f"{NAMESPACES}/{name}/configmaps", {"metadata": {"name": "too-late"}})
+                self.assertIn(refused.status, (403, 404), refused)
+
+    def test_GR_303_a_quota_holds_for_both(self):
+        space = f"{NAMESPACES}/limited"
+        self.first().must("POST", NAMESPACES, {"metadata": {"name": "limited"}})
+        kit.eventually(lambda: self.first().get(f"{space}/configmaps/kube-root-ca.crt").status == 200)
+        quota = {"metadata": {"name": "ten"}, "spec": {"hard": {"count/secrets": "10"}}}
+        self.first().must("POST", f"{space}/resourcequotas", quota)
+        for client in (self.first(), self.second.client()):
+            kit.eventually(lambda client=client: client.must("GET", f"{space}/resourcequotas/ten")["status"]["used"], 30)
+        answers = []
+
+        def create(client, number):
+            answers.append(client.request("POST", f"{space}/secrets", {"metadata": {"name": f"s-{number}"}}).status)
+
+        threads = [threading.Thread(target=create, args=(self.first() if number % 2 else self.second.client(), number))
+                   for number in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((answers.count(201), answers.count(403)), (10, 40), answers)
+        self.assertEqual(len(self.second.client().must("GET", f"{space}/secrets")["items"]), 10)
+
+    def test_GR_301_a_watch_of_one_tells_what_is_written_at_the_other(self):
+        for number, (writer, reader) in enumerate(self.both()):
+            at = reader.must("GET", MAPS)["metadata"]["resourceVersion"]
+            events, times = [], {}
+
+            def follow(reader=reader, at=at, events=events, times=times):
+                for event in reader.watch(f"{MAPS}?watch=1&resourceVersion={at}"):
+                    times[event["object"]["metadata"]["name"]] = time.monotonic()
+                    events.append((event["type"], event["object"]["metadata"]["name"]))
+                    if len(events) == 100:
+                        return
+
+            thread = threading.Thread(target=follow, daemon=True)
+            thread.start()
+            lags = []
+            for turn in range(100):
+                name = f"told-{number}-{turn}"
+                writer.must("POST", MAPS, {"metadata": {"name": name}})
+                done = time.monotonic()
+                kit.eventually(lambda name=name, times=times: name in times, 20, name)
+                lags.append(times[name] - done)
+            thread.join(20)
+            self.assertEqual(events, [("ADDED", f"told-{number}-{turn}") for turn in range(100)])
+            lags.sort()
+            print(f"seen by the other one's watch after the answer: p50 {lags[50] * 1e3:.1f} ms, p99 {lags[98] * 1e3:.1f} ms")
+
+    def test_GR_301_pages_go_on_at_the_other(self):
+        for name in ("a", "b", "c", "d"):
+            self.first().request("POST", MAPS, {"metadata": {"name": f"page-{name}"}})
+        for one, other in self.both():
+            first = one.must("GET", f"{MAPS}?limit=1")
+            token = first["metadata"]["continue"]
+            rest = other.must("GET", f"{MAPS}?limit=500&continue={token}")
+            self.assertEqual(rest["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"])
+            whole = one.must("GET", MAPS)
+            names = [item["metadata"]["name"] for item in first["items"] + rest["items"]]
+            self.assertEqual(names, [item["metadata"]["name"] for item in whole["items"]])
+
+    def test_GR_301_kubectl_at_the_second(self):
+        kubeconfig = self.second.folder / "admin.kubeconfig"
+        run = subprocess.run([kit.needs_kubectl(), f"--kubeconfig={kubeconfig}", f"--cache-dir={self.up.dir / 'second-cache'}",
+                              "get", "namespaces", "-o", "name"], capture_output=True, text=True, timeout=60, check=False,
+                             env={**os.environ, "HOME": str(self.up.dir)})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("namespace/default", run.stdout)
+
+    def test_GR_302_the_one_that_leads_is_killed(self):
+        for turn in range(2):
+            leader, other = self.roles()
+            _, made = self.acts(other[0](), f"before-kill-{turn}")
+            os.kill(leader[2](), signal.SIGKILL)
+            took, _ = self.acts(other[0](), f"after-kill-{turn}")
+            print(f"killed: somebody acted again after {took:.2f} s")
+            self.assertTrue(leads(other[1]))
+            self.assertEqual(other[0]().must("GET", f"{NAMESPACES}/before-kill-{turn}")["metadata"]["uid"], made["metadata"]["uid"])
+            if leader[1] == self.second.log:
+                self.second.end()
+                self.second.start()
+            kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+
+    def test_GR_208_one_that_was_stopped_writes_nothing(self):
+        leader, other = self.roles()
+        number = leader[2]()
+        client = other[0]()
+        stop = threading.Event()
+
+        def work():  # so that the leader is stopped in the midst of it
+            turn = 0
+            while not stop.is_set() and turn < 60:
+                turn += 1
+                client.request("POST", NAMESPACES, {"metadata": {"name": f"stopped-{turn}"}})
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            kit.eventually(lambda: client.get(f"{NAMESPACES}/stopped-10").status == 200, 30)
+            os.kill(number, signal.SIGSTOP)
+            try:
+                stop.set()
+                worker.join()
+                took, _ = self.acts(client, "after-stop")
+                print(f"stopped: somebody acted again after {took:.2f} s")
+                self.assertTrue(leads(other[1]))
+
+                def settled():
+                    spaces = {item["metadata"]["name"] for item in client.must("GET", NAMESPACES)["items"]}
+                    accounts = client.must("GET", "/api/v1/serviceaccounts")["items"]
+                    return spaces <= {item["metadata"]["namespace"] for item in accounts if item["metadata"]["name"] == "default"}
+
+                kit.eventually(settled, 30, "the other one has done all that was left")
+                seen = kit.stays(lambda: self.everything(client), 1)
+            finally:
+                os.kill(number, signal.SIGCONT)
+            kit.eventually(lambda: not leads(leader[1]), 30, "the stopped one knows")
+            self.assertEqual(kit.stays(lambda: self.everything(client), 2), seen)
+            self.assertEqual(self.everything(leader[0]()), seen)
+        finally:
+            stop.set()
+            worker.join()
+
+    @staticmethod
+    def everything(client):
+        """Versions of what controllers write."""
+        out = []
+        for path in (NAMESPACES, "/api/v1/serviceaccounts", "/api/v1/configmaps", "/apis/core.kcp.io/v1alpha1/shards",
+                     "/apis/core.kcp.io/v1alpha1/logicalclusters"):
+            out += [(path, item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in client.must("GET", path)["items"]]
+        return sorted(out)
+
+    def test_GR_302_one_that_ends_in_order_is_not_waited_for(self):
+        leader, other = self.roles()
+        os.kill(leader[2](), signal.SIGTERM)
+        kit.eventually(lambda: leads(other[1]), 20, "the other one leads")
+        took, _ = self.acts(other[0](), "after-end")
+        print(f"ended in order: somebody acted again after {took:.2f} s")
+        if leader[1] == self.second.log:
+            self.second.process.wait(30)
+            self.second.start()
+        kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+
+    def test_GR_301_the_proxy_follows_who_leads(self):
+        proxy = self.up.client()
+        leader, other = self.roles()
+        proxy.must("GET", MAPS)
+        os.kill(leader[2](), signal.SIGKILL)
+        made = kit.eventually(lambda: proxy.must("POST", MAPS, {"metadata": {"name": "through-the-proxy"}}), 30)
+        self.assertEqual(other[0]().must("GET", f"{MAPS}/through-the-proxy")["metadata"]["uid"], made["metadata"]["uid"])
+        if leader[1] == self.second.log:
+            self.second.end()
+            self.second.start()
+        kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+
+    def test_GR_301_wrong_usage(self):
+        for arguments, text in ((["--replica", "x"], "--replica: for --store etcd=… only"),
+                                (["--replica", "a/b", "--store", "etcd=http://127.0.0.1:1"], '--replica: "a/b" is not a name')):
+            run = subprocess.run([str(kit.BINARY), "shard", "--join", str(self.up.state), "--name", "root", "--allow-root", *arguments],
+                                 capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn(text, run.stderr)
