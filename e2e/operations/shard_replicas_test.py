@@ -17,13 +17,13 @@ NAMESPACES = "/api/v1/namespaces"
 
 
 class Second:
-    """Another process of the shard `root`, started as `up` has started the first."""
+    """Another process of a shard, started as `up` has started the first."""
 
-    def __init__(self, up, name="second"):
-        self.up, self.name = up, name
-        self.folder = up.state / "shards" / "root" / "replicas" / name
-        self.log = up.state / "logs" / f"root-{name}.log"
-        command = pathlib.Path(f"/proc/{up.pid('root')}/cmdline").read_bytes().decode().split("\0")[:-1]
+    def __init__(self, up, shard="root", name="second"):
+        self.up = up
+        self.folder = up.state / "shards" / shard / "replicas" / name
+        self.log = up.state / "logs" / f"{shard}-{name}.log"
+        command = pathlib.Path(f"/proc/{up.pid(shard)}/cmdline").read_bytes().decode().split("\0")[:-1]
         self.command = [word for word in command if not word.startswith("--port")] + ["--replica", name]
         self.process = None
 
@@ -279,3 +279,25 @@ class ShardReplicas(unittest.TestCase):
                                  capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertIn(text, run.stderr)
+
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class ReplicasOfAnotherShard(unittest.TestCase):
+    def test_GR_302_workspaces_go_on_when_one_is_killed(self):
+        up = kit.Installation("--store", "etcd", shards=2).start_for(self)
+        second = Second(up, "shard-1")
+        self.addCleanup(second.end)
+        second.start()
+        first_log = up.state / "logs" / "shard-1.log"
+        shard = {"name": "shard-1"}
+        up.make_workspace("before", selector=shard)
+        kit.eventually(lambda: leads(first_log), 30, "the first process leads")
+        url = "/apis/core.kcp.io/v1alpha1/shards/shard-1"
+        before = up.client().must("GET", url)["spec"]["baseURL"]
+        up.kill("shard-1", signal.SIGKILL)
+        kit.eventually(lambda: leads(second.log), 30, "the second process leads")
+        kit.eventually(lambda: up.client().must("GET", url)["spec"]["baseURL"] != before, 30, "the shard is at the second process")
+        up.make_workspace("after", selector=shard)
+        for name in ("before", "after"):
+            client = up.client(f"/clusters/root:{name}")
+            kit.eventually(lambda client=client: client.must("POST", MAPS, {"metadata": {"name": "kept"}}), 30)
