@@ -25,7 +25,8 @@ void SyncBook::start_head(TimePoint now, SyncActions& out) {
     return;
   }
   reading_ = true;
-  head_at_ = now + params_.between_heads;
+  const TimePoint oldest = now - params_.between_heads * params_.saved_heads;
+  head_at_ = std::max(head_at_.value_or(oldest), oldest) + params_.between_heads;
   joined_ = std::exchange(next_, {});
   out.push_back({Kind::kReadHead, 0, 0});
 }

@@ -17,7 +17,9 @@
 namespace kintsugi::store::etcd {
 
 struct SyncParams {
-  Duration between_heads = milliseconds(5);
+  Duration between_heads = milliseconds(5);  ///< in the long run
+  /// So many more may be read at once after a while without.
+  int saved_heads = 20;
   Duration first_nudge = milliseconds(5);
   Duration next_nudge = milliseconds(100);
   Duration head_retry = milliseconds(50);  ///< after a head read that failed
@@ -69,7 +71,7 @@ class SyncBook {
   std::vector<std::uint64_t> joined_;  // to the head read that is under way
   std::vector<std::uint64_t> next_;    // came after it began
   bool reading_ = false;
-  std::optional<TimePoint> head_at_;  // not before
+  std::optional<TimePoint> head_at_;  // not before; in the past: some are saved
   std::optional<TimePoint> nudge_at_;
   Revision position_ = 0;
 };

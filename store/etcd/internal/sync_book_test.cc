@@ -12,8 +12,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+/// Without head reads that are saved.
 class Bench {
  public:
+  explicit Bench(int saved_heads = 0) : book_(params_of(saved_heads)) {}
   std::vector<std::string> add(std::uint64_t number, std::optional<Revision> revision = {}) {
     return told(
         [&](SyncActions& out) { book_.add(number, revision, now_, now_ + seconds(3), out); });
@@ -56,6 +58,11 @@ class Bench {
     }
     return out;
   }
+  static SyncParams params_of(int saved_heads) {
+    SyncParams params;
+    params.saved_heads = saved_heads;
+    return params;
+  }
   SyncBook book_;
   TimePoint now_{seconds(1'000)};
 };
@@ -80,6 +87,25 @@ TEST(SyncBook, GR_119_OneHeadReadIsSharedByWhoCameBeforeItBegan) {
   EXPECT_THAT(bench.pass(milliseconds(4)), IsEmpty()) << "one per 5 ms";
   EXPECT_THAT(bench.pass(milliseconds(1)), ElementsAre("head"));
   EXPECT_THAT(bench.head(9), ElementsAre("done 2 at 9", "done 3 at 9"));
+}
+
+TEST(SyncBook, GR_119_FewReadsDoNotWait_ManyDo) {
+  Bench bench(2);
+  bench.position(9);
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    EXPECT_THAT(bench.add(number), ElementsAre("head"));
+    EXPECT_THAT(bench.head(9), ElementsAre("done " + std::to_string(number) + " at 9"));
+  }
+  EXPECT_THAT(bench.add(4), IsEmpty());
+  EXPECT_THAT(bench.pass(milliseconds(4)), IsEmpty());
+  EXPECT_THAT(bench.pass(milliseconds(1)), ElementsAre("head"));
+  EXPECT_THAT(bench.head(9), ElementsAre("done 4 at 9"));
+  bench.pass(seconds(1));
+  for (std::uint64_t number = 5; number <= 7; ++number) {
+    EXPECT_THAT(bench.add(number), ElementsAre("head")) << "no more are saved than that";
+    bench.head(9);
+  }
+  EXPECT_THAT(bench.add(8), IsEmpty());
 }
 
 TEST(SyncBook, GR_113_TheWatchIsMadeToSpeakAfterFiveMilliseconds) {
