@@ -263,7 +263,7 @@ class ShardReplicas(unittest.TestCase):
     def test_GR_301_the_proxy_follows_who_leads(self):
         proxy = self.up.client()
         leader, other = self.roles()
-        proxy.must("GET", MAPS)
+        kit.eventually(lambda: proxy.must("GET", MAPS), 30, "the proxy has followed who led before")
         os.kill(leader[2](), signal.SIGKILL)
         made = kit.eventually(lambda: proxy.must("POST", MAPS, {"metadata": {"name": "through-the-proxy"}}), 30)
         self.assertEqual(other[0]().must("GET", f"{MAPS}/through-the-proxy")["metadata"]["uid"], made["metadata"]["uid"])
