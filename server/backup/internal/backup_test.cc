@@ -149,7 +149,7 @@ TEST_F(Backups, GR_404_RecordsComeBackAndWhatIsCutOffDoesNot) {
                              [](const store::EntryView&) { return Expected<void>(); }));
   }
   EXPECT_THAT(seen, ElementsAre("a=9437184@1/2", "b=9437184@3/4",
-                                std::string("c\0d=0@5/18446744073709551615", 27)));
+                                std::string("c\0d", 3) + "=0@5/18446744073709551615"));
   BackupFile other = files->front();
   other.sha256[0] = other.sha256[0] == '0' ? '1' : '0';
   EXPECT_THAT(std::string(read_chunk(folder_, other, seal).error().message()),
