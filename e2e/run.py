@@ -192,6 +192,13 @@ def select(words, everything, rest):
     return chosen, []
 
 
+def times_of(file):
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 class Run:
     """One run of the suite."""
 
@@ -202,11 +209,7 @@ class Run:
         self.begun, self.lock, self.results = [], threading.Lock(), []
         self.numbers = itertools.count(1)
         self.free = []  # installations that topics share, which nobody uses now
-        self.typical = json.loads(TYPICAL.read_text(encoding="utf-8"))
-        try:
-            self.times = json.loads(TIMES.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            self.times = {}
+        self.times, self.typical = times_of(TIMES), times_of(TYPICAL)
 
     # what topics share
     @contextlib.contextmanager

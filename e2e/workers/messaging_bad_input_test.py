@@ -6,7 +6,6 @@ import unittest
 import amqp
 import kit
 import messaging_addresses
-import messaging_stage
 
 
 def setUpModule():
