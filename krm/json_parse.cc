@@ -3,7 +3,6 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <system_error>
 
 #include "base/strings.h"
@@ -280,14 +279,14 @@ Expected<Json> Json::parse(std::string_view text, const ParseOptions& options,
   if (has_unseen_controls(text)) {
     return fail(Errc::kBadRequest, explain(text, rapidjson::kParseErrorNone));
   }
-  const std::optional<MemberSpan> gap =
-      options.leave_out.empty() ? std::nullopt : find_member(text, options.leave_out);
+  const MemberSpan all_is_read{text.size(), text.size()};
+  const MemberSpan gap = options.leave_out.empty()
+                             ? all_is_read
+                             : find_member(text, options.leave_out).value_or(all_is_read);
   // Decoded in place, in a copy: keys and strings are then views into it.
   const auto buffer = std::make_unique_for_overwrite<char[]>(text.size() + kPadding);
-  std::size_t size = text.copy(buffer.get(), gap ? gap->begin : text.size());
-  if (gap) {
-    size += text.substr(gap->end).copy(buffer.get() + size, text.size() - gap->end);
-  }
+  std::size_t size = text.copy(buffer.get(), gap.begin);
+  size += text.substr(gap.end).copy(buffer.get() + size, text.size() - gap.end);
   std::memset(buffer.get() + size, 0, kPadding);
   rapidjson::InsituStringStream stream(buffer.get());
   rapidjson::Reader reader;
@@ -301,7 +300,7 @@ Expected<Json> Json::parse(std::string_view text, const ParseOptions& options,
   }
   // A NUL byte ends RapidJSON's input, not ours.
   if (result.IsError() || stream.Tell() != size) {
-    if (gap) {  // what is wrong is told of the whole text
+    if (gap.begin != gap.end) {  // what is wrong is told of the whole text
       return parse(text, {options.max_depth, options.collect_duplicates, {}}, report);
     }
     const bool halved = result.Code() == rapidjson::kParseErrorStringUnicodeSurrogateInvalid ||
