@@ -106,8 +106,9 @@ class File:
             return
         if statement[:1] and GOOGLETEST.match(statement[0]):  # a macro; what it makes has a name of its own in a whole program
             return
-        names = [token for before, token, after in zip([""] + statement, statement, statement[1:] + [";"])
-                 if after in ("(", "{", "=", ";", "[", ":", ",", "final") and before not in ("::", ".", "->")]
+        end = statement.index("=") if "=" in statement and statement[0] != "template" else len(statement)  # then comes a value
+        names = [token for at, (before, token, after) in enumerate(zip([""] + statement, statement, statement[1:] + [";"]))
+                 if after in ("(", "{", "=", ";", "[", ":", ",", "final") and before not in ("::", ".", "->") and (at < end or before == ",")]
         self.keep(scopes, statement, names)
 
 
