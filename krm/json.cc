@@ -222,8 +222,7 @@ const Json* Json::find(std::string_view key) const noexcept {
   const Object& all = members();
   if (all.size() <= kFew) {
     for (const JsonMember& member : all) {
-      if (member.key.size() == key.size() &&
-          std::memcmp(member.key.data(), key.data(), key.size()) == 0) {
+      if (member.key == key) {
         return &member.value;
       }
     }

@@ -1,6 +1,5 @@
 #include "workers/messaging/control/internal/cached_address.h"
 
-#include <cstring>
 #include <initializer_list>
 #include <utility>
 
@@ -108,8 +107,7 @@ std::unique_ptr<char[]> block_of(std::initializer_list<std::string_view> texts) 
   char* at = out.get();
   for (const std::string_view text : texts) {
     at = put_length(at, text.size());
-    std::memcpy(at, text.data(), text.size());
-    at += text.size();
+    at += text.copy(at, text.size());
   }
   return out;
 }
