@@ -77,11 +77,11 @@ TEST_F(ControllerTest, RT_T040_AKeyThatChangesWhileItRunsRunsOnceMoreAndNeverTwi
 }
 
 TEST_F(ControllerTest, RT_T043_AReconcileThatNeverReturnsIsEndedAndOthersGoOn) {
-  bool destroyed = false;
+  const auto destroyed = std::make_shared<bool>(false);  // the second try outlives this
   Controller& tested = make(params(), [&](Key one) -> net::Task<Outcome> {
     ++runs[one.name];
     if (one.name == "stuck") {
-      const std::shared_ptr<void> noticed(nullptr, [&](void*) { destroyed = true; });
+      const std::shared_ptr<void> noticed(nullptr, [destroyed](void*) { *destroyed = true; });
       net::Answer<int> never;
       (void)co_await never;
     }
@@ -93,7 +93,7 @@ TEST_F(ControllerTest, RT_T043_AReconcileThatNeverReturnsIsEndedAndOthersGoOn) {
   }
   ASSERT_TRUE(run_until(loop, [&] { return runs.size() == 11; }));
   ASSERT_TRUE(run_until(loop, [&] { return runs["stuck"] >= 2; })) << "it is tried again";
-  EXPECT_TRUE(destroyed);
+  EXPECT_TRUE(*destroyed);
   EXPECT_GE(tested.counts().timeouts, 1U);
   EXPECT_EQ(tested.counts().success, 10U);
 }
