@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/sync_path.h"
 
 namespace kintsugi {
 namespace {
@@ -139,12 +140,10 @@ Expected<std::string> write_beside(const std::string& path, std::string_view tex
 /// The name is as durable as the content.
 Expected<void> sync_folder_of(const std::string& path) {
   const std::string folder = folder_of(path);
-  const OpenFile opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int fault = sync_path(folder);
   // EINVAL: file systems that have nothing to sync.
-  if (opened.get() < 0 || (::fsync(opened.get()) != 0 && errno != EINVAL)) {
-    return fail(file_error(Errc::kIo, folder, errno));
-  }
-  return {};
+  return fault == 0 || fault == EINVAL ? Expected<void>()
+                                       : fail(file_error(Errc::kIo, folder, fault));
 }
 
 }  // namespace

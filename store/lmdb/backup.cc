@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/sync_path.h"
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
@@ -78,17 +79,9 @@ Error io_error(const std::string& what, int code) {
                what + ": " + std::strerror(code));
 }
 
-Expected<void> sync_path(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  const bool synced = fd >= 0 && ::fsync(fd) == 0;
-  const int code = errno;
-  if (fd >= 0) {
-    ::close(fd);
-  }
-  if (!synced) {
-    return fail(io_error(path, code));
-  }
-  return {};
+Expected<void> sync_folder(const std::string& path) {
+  const int fault = sync_path(path);
+  return fault == 0 ? Expected<void>() : fail(io_error(path, fault));
 }
 
 Expected<void> copy_file(MDB_env* env, const std::string& path) {
@@ -215,7 +208,7 @@ Expected<BackupReport> backup_store(const std::string& from, const std::string& 
     fs::remove(file, code);
     return fail(std::move(copied.error()));
   }
-  if (auto synced = sync_path(to, O_RDONLY | O_DIRECTORY); !synced) {
+  if (auto synced = sync_folder(to); !synced) {
     return fail(std::move(synced.error()));
   }
   return inspect(to);
@@ -235,7 +228,7 @@ Expected<RestoreReport> restore_store(const std::string& backup, const std::stri
     fs::rename(partial, to, code);
     if (code) {
       report = fail(Errc::kIo, to + ": " + code.message());
-    } else if (auto synced = sync_path(parent_of(to), O_RDONLY | O_DIRECTORY); !synced) {
+    } else if (auto synced = sync_folder(parent_of(to)); !synced) {
       return fail(std::move(synced.error()));
     }
   }

@@ -1,15 +1,12 @@
 #include "store/lmdb/rewrite.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "base/sync_path.h"
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
@@ -138,23 +135,15 @@ class StoreRewriter {
   std::string row_;
 };
 
-Expected<void> sync_rewritten(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  const bool synced = fd >= 0 && ::fsync(fd) == 0;
-  const int code = errno;
-  if (fd >= 0) {
-    ::close(fd);
-  }
-  if (!synced) {
-    return fail(Errc::kIo, path + ": " + std::strerror(code));
-  }
-  return {};
+Expected<void> sync_rewritten(const std::string& path) {
+  const int fault = sync_path(path);
+  return fault == 0 ? Expected<void>() : fail(Errc::kIo, path + ": " + std::strerror(fault));
 }
 
 /// The new file under the old name. Readers' slots belong to a file, so the lock file, in which a
 /// backup that still reads the old one has its slot, goes first.
 Expected<void> put_in_place(const std::string& directory, const std::string& made) {
-  if (auto synced = sync_rewritten(made + "/data.mdb", O_RDONLY); !synced) {
+  if (auto synced = sync_rewritten(made + "/data.mdb"); !synced) {
     return synced;
   }
   std::error_code code;
@@ -165,7 +154,7 @@ Expected<void> put_in_place(const std::string& directory, const std::string& mad
   if (code) {
     return fail(Errc::kIo, directory + ": " + code.message());
   }
-  return sync_rewritten(directory, O_RDONLY | O_DIRECTORY);
+  return sync_rewritten(directory);
 }
 
 Expected<RewriteReport> rewrite_into(Environment& from, const std::string& made,

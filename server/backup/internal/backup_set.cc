@@ -1,8 +1,5 @@
 #include "server/backup/internal/backup_set.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/sync_path.h"
 #include "base/time.h"
 #include "server/files.h"
 
@@ -24,13 +22,8 @@ constexpr const char* kUnfinished = "/unfinished";
 constexpr const char* kLock = "/lock";
 
 Expected<void> sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = fd >= 0 && ::fsync(fd) == 0;
-  const int cause = errno;
-  if (fd >= 0) {
-    ::close(fd);
-  }
-  return synced ? Expected<void>() : fail(Errc::kIo, path + ": " + std::strerror(cause));
+  const int fault = sync_path(path);
+  return fault == 0 ? Expected<void>() : fail(Errc::kIo, path + ": " + std::strerror(fault));
 }
 
 /// "20260102T030405Z".

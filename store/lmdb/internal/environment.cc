@@ -1,6 +1,5 @@
 #include "store/lmdb/internal/environment.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/sync_path.h"
 #include "store/lmdb/internal/layout.h"
 
 namespace kintsugi::store {
@@ -33,17 +33,8 @@ Error system_error(const std::string& what, int code) {
 }
 
 Expected<void> sync_directory(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return fail(system_error(path, errno));
-  }
-  const int result = ::fsync(fd);
-  const int code = errno;
-  ::close(fd);
-  if (result != 0) {
-    return fail(system_error(path, code));
-  }
-  return {};
+  const int fault = sync_path(path);
+  return fault == 0 ? Expected<void>() : fail(system_error(path, fault));
 }
 
 Expected<void> make_directory(const std::string& path) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/sync_path.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -20,11 +21,8 @@ namespace {
 constexpr std::size_t kSuspectsKept = 2;
 
 Expected<void> sync_folder(const std::string& path) {
-  const JournalFile folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.is_open() || ::fsync(folder.get()) != 0) {
-    return fail(journal_errno(path, errno));
-  }
-  return {};
+  const int fault = sync_path(path);
+  return fault == 0 ? Expected<void>() : fail(journal_errno(path, fault));
 }
 
 std::filesystem::path parent_of(const std::string& directory) {
