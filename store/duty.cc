@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "store/guarded_commit.h"
+
 namespace kintsugi::store {
 
 void commit_fenced(Store& store, std::vector<Op> ops, const std::optional<Fence>& fence,
@@ -10,16 +12,12 @@ void commit_fenced(Store& store, std::vector<Op> ops, const std::optional<Fence>
     store.commit(std::move(ops), std::move(done));
     return;
   }
-  const std::size_t guard = ops.size();
-  ops.push_back(fence_guard(*fence));
-  store.commit(std::move(ops), [guard, duty = fence->duty,
-                                done = std::move(done)](Expected<CommitResult> result) {
-    if (result && result->conflict && result->failed_op == guard) {
-      done(fail(Errc::kUnavailable, "another process has taken over the duty " + duty));
-    } else {
-      done(std::move(result));
-    }
-  });
+  commit_guarded(
+      store, std::move(ops), fence_guard(*fence),
+      [duty = fence->duty] {
+        return Error(Errc::kUnavailable, "another process has taken over the duty " + duty);
+      },
+      std::move(done));
 }
 
 }  // namespace kintsugi::store

@@ -7,6 +7,7 @@
 #include "apiserver/keys.h"
 #include "controlplane/moves/move_book.h"
 #include "krm/status.h"
+#include "store/guarded_commit.h"
 
 namespace kintsugi::controlplane {
 
@@ -17,16 +18,9 @@ void FencedStore::commit(std::vector<store::Op> ops, store::CommitCallback done)
     inner().commit(std::move(ops), std::move(done));
     return;
   }
-  const std::size_t guard = ops.size();
-  ops.push_back(store::unchanged(move_key(kFences, parts->cluster), 0));
-  inner().commit(std::move(ops),
-                 [guard, done = std::move(done)](Expected<store::CommitResult> result) {
-                   if (result && result->conflict && result->failed_op == guard) {
-                     done(fail(krm::unavailable("logical cluster is being migrated", 1)));
-                   } else {
-                     done(std::move(result));
-                   }
-                 });
+  store::commit_guarded(
+      inner(), std::move(ops), store::unchanged(move_key(kFences, parts->cluster), 0),
+      [] { return krm::unavailable("logical cluster is being migrated", 1); }, std::move(done));
 }
 
 }  // namespace kintsugi::controlplane
