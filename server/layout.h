@@ -31,12 +31,14 @@ struct Layout {
                                           const std::string& replica) const {
     return replica.empty() ? shard(name) : shard(name) + "/replicas/" + replica;
   }
-  [[nodiscard]] std::string shard_kubeconfig(const std::string& name) const {
-    return shard(name) + "/admin.kubeconfig";
+  [[nodiscard]] std::string shard_kubeconfig(const std::string& name,
+                                             const std::string& replica = {}) const {
+    return shard_replica(name, replica) + "/admin.kubeconfig";
   }
   /// With the proxy's own certificate, which may do what SE-148 lists.
-  [[nodiscard]] std::string proxy_kubeconfig(const std::string& name) const {
-    return shard(name) + "/proxy.kubeconfig";
+  [[nodiscard]] std::string proxy_kubeconfig(const std::string& name,
+                                             const std::string& replica = {}) const {
+    return shard_replica(name, replica) + "/proxy.kubeconfig";
   }
   /// Of the installation that was joined with a token: its proxy's address, a line.
   [[nodiscard]] std::string proxy_url_file() const { return dir + "/proxy/url"; }

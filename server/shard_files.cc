@@ -99,14 +99,14 @@ std::uint16_t last_port(const Layout& layout, const std::string& name, const std
 
 Expected<void> write_shard_access(const Layout& layout, const std::string& name,
                                   const std::string& replica, const std::string& base_url) {
-  const std::string folder = layout.shard_replica(name, replica);
   // Who joined with a token has neither.
-  for (const auto& [pair, file] : {std::pair("shard-admin", "/admin.kubeconfig"),
-                                   std::pair("kintsugi-proxy", "/proxy.kubeconfig")}) {
+  for (const auto& [pair, path] :
+       {std::pair("shard-admin", layout.shard_kubeconfig(name, replica)),
+        std::pair("kintsugi-proxy", layout.proxy_kubeconfig(name, replica))}) {
     if (!file_exists(Pki(layout.pki()).certificate(pair))) {
       continue;
     }
-    if (auto written = write_access(layout, pair, base_url, folder + file); !written) {
+    if (auto written = write_access(layout, pair, base_url, path); !written) {
       return written;
     }
   }

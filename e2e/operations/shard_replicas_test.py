@@ -84,6 +84,13 @@ class ShardReplicas(unittest.TestCase):
 
         return kit.eventually(found, 30, "one of the two leads")
 
+    def bring_back(self, leader):
+        """The process that has ended serves again; `up` starts the first one by itself."""
+        if leader[1] == self.second.log:
+            self.second.end()
+            self.second.start()
+        kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+
     def acts(self, client, name):
         """Somebody does for a new namespace what controllers do. Seconds that took, and the namespace's object."""
         begin = time.monotonic()
@@ -195,10 +202,7 @@ class ShardReplicas(unittest.TestCase):
             print(f"killed: somebody acted again after {took:.2f} s")
             self.assertTrue(leads(other[1]))
             self.assertEqual(other[0]().must("GET", f"{NAMESPACES}/before-kill-{turn}")["metadata"]["uid"], made["metadata"]["uid"])
-            if leader[1] == self.second.log:
-                self.second.end()
-                self.second.start()
-            kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+            self.bring_back(leader)
 
     def test_GR_208_one_that_was_stopped_writes_nothing(self):
         leader, other = self.roles()
@@ -256,9 +260,8 @@ class ShardReplicas(unittest.TestCase):
         took, _ = self.acts(other[0](), "after-end")
         print(f"ended in order: somebody acted again after {took:.2f} s")
         if leader[1] == self.second.log:
-            self.second.process.wait(30)
-            self.second.start()
-        kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+            self.second.process.wait(30)  # by itself
+        self.bring_back(leader)
 
     def test_GR_301_the_proxy_follows_who_leads(self):
         proxy = self.up.client()
@@ -267,10 +270,7 @@ class ShardReplicas(unittest.TestCase):
         os.kill(leader[2](), signal.SIGKILL)
         made = kit.eventually(lambda: proxy.must("POST", MAPS, {"metadata": {"name": "through-the-proxy"}}), 30)
         self.assertEqual(other[0]().must("GET", f"{MAPS}/through-the-proxy")["metadata"]["uid"], made["metadata"]["uid"])
-        if leader[1] == self.second.log:
-            self.second.end()
-            self.second.start()
-        kit.eventually(lambda: self.first().get("/readyz").status == 200, 30, "the first process is back")
+        self.bring_back(leader)
 
     def test_GR_301_wrong_usage(self):
         for arguments, text in ((["--replica", "x"], "--replica: for --store etcd=… only"),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/data_folder.h"
+#include "base/random.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "base/time.h"
@@ -111,21 +112,11 @@ class InstallationBackup {
       return fail(std::move(key.error()));
     }
     key_ = std::move(*key);
-    manifest_.id = hex_id();
+    manifest_.id = hex_encode(random_bytes(16));
     manifest_.version = build_version();
     manifest_.is_sealed = !key_.empty();
     seal_ = key_.empty() ? BackupSeal() : BackupSeal(key_, manifest_.id);
     return {};
-  }
-
-  static std::string hex_id() {
-    std::string out;
-    for (const char c : random_bytes(16)) {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      out += kHex[static_cast<unsigned char>(c) >> 4U];
-      out += kHex[static_cast<unsigned char>(c) & 15U];
-    }
-    return out;
   }
 
   Expected<void> open() {
