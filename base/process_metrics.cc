@@ -13,6 +13,8 @@
 #include "base/data_folder.h"
 #include "base/guard.h"
 #include "base/last_resort.h"
+#include "base/log_level.h"
+#include "base/log_output.h"
 #include "base/strings.h"
 #include "base/version.h"
 
@@ -123,6 +125,14 @@ void ProcessMetrics::fill(MetricFamilies& out) const {
   out.counter("kintsugi_caught_exceptions_total",
               "faults of the program that ended one request instead of the process",
               caught_exceptions());
+  const LogCounts logged = log_counts();
+  out.counter("kintsugi_log_lines_total", "lines that were logged", {"level"});
+  for (std::size_t i = 0; i < logged.lines.size(); ++i) {
+    out.sample({level_name(static_cast<LogLevel>(i))}, logged.lines[i]);
+  }
+  out.counter("kintsugi_log_dropped_total",
+              "lines that nobody took: who reads did not read, or the disk was full",
+              logged.dropped);
   out.counter("kintsugi_silent_loops_total", "loops that took no turn for 10 s", silent_loops());
   out.counter("kintsugi_memory_shortages_total", "allocations that had to use the reserve",
               memory_shortages());

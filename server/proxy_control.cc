@@ -9,6 +9,7 @@
 
 #include "aggregation/position/sequence_journal.h"
 #include "base/log.h"
+#include "base/log_output.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "krm/status.h"
@@ -271,6 +272,7 @@ void ProxyControl::tell_why_not_ready() {
 
 void ProxyControl::on_signal(int number) {
   if (number == SIGHUP) {
+    reopen_log_file();
     for (auth::AuditLog* log : {audit_.get(), access_log_.get()}) {
       if (log != nullptr) {
         log->reopen();

@@ -14,6 +14,7 @@
 #include "base/data_folder.h"
 #include "base/last_resort.h"
 #include "base/log.h"
+#include "base/log_output.h"
 #include "base/memory_limit.h"
 #include "base/secret_file.h"
 #include "controlplane/moves/move_limits.h"
@@ -351,6 +352,7 @@ class ShardProgram {
 
   void on_signal(int number) {
     if (number == SIGHUP) {
+      reopen_log_file();
       if (audit_ != nullptr) {
         audit_->reopen();
       }

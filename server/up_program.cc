@@ -13,6 +13,7 @@
 
 #include "auth/audit_log.h"
 #include "base/log.h"
+#include "base/log_output.h"
 #include "base/strings.h"
 #include "net/listener.h"
 #include "net/loop.h"
@@ -159,6 +160,9 @@ class Installation {
   }
 
   Expected<void> start_process(const std::string& name, std::vector<std::string> arguments) {
+    for (std::string& more : options_.log(options_.layout.log_file(name))) {
+      arguments.push_back(std::move(more));
+    }
     return supervisor_.start({name, std::move(arguments), options_.layout.log_file(name),
                               options_.layout.pid_file(name)});
   }
@@ -331,6 +335,11 @@ class Installation {
     if (number == SIGCHLD) {
       supervisor_.reap();
     } else if (number == SIGHUP) {
+      reopen_log_file();
+      if (join_audit_ != nullptr) {
+        join_audit_->reopen();
+      }
+      supervisor_.signal_programs(SIGHUP);  // their logs; and what they read again
       renew();
     } else {
       stop(0);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct UpOptions {
   /// Of shards: whether their data is in etcd, and which one; none is named: `up` runs one itself.
   bool uses_etcd = false;
   std::vector<std::string> etcd_urls;
+  /// What the processes are told of their logs, for the file that one of them writes.
+  std::function<std::vector<std::string>(const std::string& file)> log;
   bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is
 };
 

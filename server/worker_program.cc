@@ -12,6 +12,7 @@
 
 #include "base/last_resort.h"
 #include "base/log.h"
+#include "base/log_output.h"
 #include "base/strings.h"
 #include "net/loop.h"
 #include "net/service_notices.h"
@@ -88,6 +89,7 @@ class WorkerProcess {
  private:
   void on_signal(int number) {
     if (number == SIGHUP) {
+      reopen_log_file();
       reload();
     } else if (!stopping_) {
       stop();

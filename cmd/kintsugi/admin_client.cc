@@ -44,7 +44,8 @@ Error nobody(const std::string& socket, int cause) {
                    "); is one running? `kintsugi up` starts one, --admin says where it listens");
 }
 
-Expected<std::string> exchange(const std::string& path, const std::string& target) {
+Expected<std::string> exchange(const std::string& path, const std::string& method,
+                               const std::string& target) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -59,7 +60,7 @@ Expected<std::string> exchange(const std::string& path, const std::string& targe
       ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return fail(nobody(path, errno));
   }
-  const std::string request = "GET " + target + " HTTP/1.0\r\nHost: admin\r\n\r\n";
+  const std::string request = method + " " + target + " HTTP/1.0\r\nHost: admin\r\n\r\n";
   if (::send(socket.fd(), request.data(), request.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(request.size())) {
     return fail(nobody(path, errno));
@@ -98,8 +99,14 @@ std::string admin_socket(const std::string& named) {
   return kUsual[0];
 }
 
-Expected<krm::Json> ask_admin(const std::string& socket, const std::string& target) {
-  auto answer = exchange(socket, target);
+Flag admin_flag(std::string& target) {
+  return {"admin", "SOCKET", "$KINTSUGI_ADMIN, .kintsugi/run/admin.sock",
+          "Unix socket where the proxy is asked", into(target)};
+}
+
+Expected<krm::Json> ask_admin(const std::string& socket, const std::string& target,
+                              const std::string& method) {
+  auto answer = exchange(socket, method, target);
   if (!answer) {
     return fail(std::move(answer.error()));
   }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "cmd/kintsugi/flags.h"
 #include "krm/json.h"
 
 namespace kintsugi::cmd {
@@ -11,10 +12,14 @@ namespace kintsugi::cmd {
 /// that exists of the sockets of `kintsugi up` in this folder and of the service.
 [[nodiscard]] std::string admin_socket(const std::string& named);
 
-/// The JSON of a GET at the Unix socket of an admin listener (`admin.address`), which serves this
-/// user and root alone. Waits at most 10 s, takes at most 256 MiB. Blocks.
+/// --admin, which get, explain and log-level have.
+[[nodiscard]] Flag admin_flag(std::string& target);
+
+/// The JSON of a request at the Unix socket of an admin listener (`admin.address`), which serves
+/// this user and root alone. Waits at most 10 s, takes at most 256 MiB. Blocks.
 /// @param target  "/debug/shards"
 /// @error kUnreachable nobody answers there; kInternal what answers is no admin listener.
-[[nodiscard]] Expected<krm::Json> ask_admin(const std::string& socket, const std::string& target);
+[[nodiscard]] Expected<krm::Json> ask_admin(const std::string& socket, const std::string& target,
+                                            const std::string& method = "GET");
 
 }  // namespace kintsugi::cmd

@@ -25,6 +25,7 @@ int run_pki(const std::vector<std::string>& arguments);
 /// Ask a running proxy. Besides: 4 there is no such thing.
 int run_get(const std::vector<std::string>& arguments);
 int run_explain(const std::vector<std::string>& arguments);
+int run_log_level(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
 /// Besides: 3 a backup was made, with reservations.
 int run_backup(const std::vector<std::string>& arguments);
@@ -48,6 +49,7 @@ CommandAbout shard_about();
 CommandAbout worker_about();
 CommandAbout get_about();
 CommandAbout explain_about();
+CommandAbout log_level_about();
 CommandAbout store_about();
 CommandAbout backup_about();
 CommandAbout restore_about();

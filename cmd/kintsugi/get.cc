@@ -27,11 +27,6 @@ struct Options {
   std::string method = "GET";
 };
 
-Flag admin_flag(Options& options) {
-  return {"admin", "SOCKET", "$KINTSUGI_ADMIN, .kintsugi/run/admin.sock",
-          "Unix socket where the proxy is asked", into(options.admin)};
-}
-
 /// `-o` and `--output`, one of `allowed`.
 std::vector<Flag> output_flags(Options& options, const std::vector<std::string>& allowed) {
   const auto set = [&options, allowed](std::string_view value) -> Expected<void> {
@@ -51,13 +46,13 @@ std::vector<Flag> output_flags(Options& options, const std::vector<std::string>&
 
 FlagTable get_table(Options& options) {
   std::vector<Flag> flags = output_flags(options, {"table", "wide", "json", "name"});
-  flags.insert(flags.begin(), admin_flag(options));
+  flags.insert(flags.begin(), admin_flag(options.admin));
   return {{"Options", std::move(flags)}};
 }
 
 FlagTable explain_table(Options& options) {
   std::vector<Flag> flags = output_flags(options, {"table", "json"});
-  flags.insert(flags.begin(), admin_flag(options));
+  flags.insert(flags.begin(), admin_flag(options.admin));
   flags.push_back(
       {"method", "GET|POST|…", "GET", "of the request that is explained", into(options.method)});
   return {{"Options", std::move(flags)}};

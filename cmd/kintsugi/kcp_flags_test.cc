@@ -29,8 +29,8 @@ TEST(KcpFlags, WhenSpelledInEveryWay_FP102_TheyAreTaken) {
   EXPECT_EQ(line.flags.at("disable-http2-serving").back(), "true");
   EXPECT_EQ(line.flags.at("requestheader-group-headers").size(), 3U);
   EXPECT_EQ(line.flags.at("service-account-key-file").size(), 2U);
-  EXPECT_EQ(line.log_level, "debug");
-  EXPECT_EQ(parsed({"-v", "2"}).log_level, "info");
+  EXPECT_EQ(line.log.level, LogLevel::kDebug);
+  EXPECT_EQ(parsed({"-v", "2"}).log.level, LogLevel::kInfo);
   EXPECT_TRUE(line.warnings.empty());
 }
 

@@ -16,13 +16,6 @@
 namespace kintsugi::cmd {
 namespace {
 
-LogLevel level_of(std::string_view name) {
-  return name == "error"   ? LogLevel::kError
-         : name == "warn"  ? LogLevel::kWarn
-         : name == "debug" ? LogLevel::kDebug
-                           : LogLevel::kInfo;
-}
-
 /// A line for each fault. What a flag of kcp says has kcp's status.
 int complain_of_config(const ProxyCommandLine& line, const ConfigFault& fault) {
   const bool looks = !line.validate.empty();
@@ -69,11 +62,15 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     std::printf("kcp-front-proxy version %s\n", product_version());
     return 0;
   }
-  set_log_level(level_of(line->log_level));
+  const bool only_looks = !line->validate.empty() || !line->print_effective.empty();
+  if (auto written =
+          use(only_looks ? LogOptions{line->log.level, line->log.format, ""} : line->log);
+      !written) {
+    return complain("proxy", written.error());
+  }
   for (const std::string& warning : line->warnings) {
     log_warn(warning);
   }
-  const bool only_looks = !line->validate.empty() || !line->print_effective.empty();
   if (!only_looks) {
     prepare_for_no_memory();
     if (auto confined = server::confine(line->confinement); !confined) {

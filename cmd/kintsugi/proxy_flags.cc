@@ -23,16 +23,6 @@ constexpr std::string_view kDescription =
     "command line and the\nmapping file of kcp-front-proxy as they are (docs/kcp.md); "
     "of both, a flag wins over --config.";
 
-Expected<void> take_level(std::string_view value, std::string& level) {
-  for (const std::string_view known : {"error", "warn", "info", "debug"}) {
-    if (value == known) {
-      level = value;
-      return {};
-    }
-  }
-  return fail(Errc::kConfig, "\"" + std::string(value) + "\" is none of error, warn, info, debug");
-}
-
 FlagTable flag_table(ProxyCommandLine& line) {
   FlagTable table = {
       {"Kintsugi",
@@ -54,9 +44,8 @@ FlagTable flag_table(ProxyCommandLine& line) {
          "keys, tokens and kubeconfigs that others may read end the start; with this they are "
          "warnings",
          into(line.insecure_file_modes)},
-        {"version", "", "", "print the version and exit", into(line.version)},
-        {"log-level", "error|warn|info|debug", "info", "what is logged",
-         [&line](std::string_view value) { return take_level(value, line.log_level); }}}},
+        {"version", "", "", "print the version and exit", into(line.version)}}},
+      log_flags(line.log),
       confinement_flags(line.confinement),
   };
   for (const KcpFlag& flag : kcp_flags()) {
@@ -122,8 +111,9 @@ Expected<ProxyCommandLine> parse_proxy_command_line(const std::vector<std::strin
     line.warnings.push_back(std::move(warning));
   }
   if (const auto found = line.flags.find("v"); found != line.flags.end()) {
-    line.log_level =
-        parse_decimal<std::uint32_t>(found->second.back()).value_or(0) >= 4 ? "debug" : "info";
+    line.log.level = parse_decimal<std::uint32_t>(found->second.back()).value_or(0) >= 4
+                         ? LogLevel::kDebug
+                         : LogLevel::kInfo;
   }
   return line;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cmd/kintsugi/log_flags.h"
 #include "server/confinement.h"
 #include "server/loaded_config.h"
 
@@ -20,7 +21,7 @@ struct ProxyCommandLine {
   bool help = false, version = false;
   bool insecure_file_modes = false;
   bool reads_environment = false;  ///< KINTSUGI_CFG_… (OP-107)
-  std::string log_level = "info";
+  LogOptions log;
   server::Confinement confinement;
   /// kcp's flags by name, in their order; comma lists are split.
   std::map<std::string, std::vector<std::string>> flags;

@@ -8,6 +8,7 @@
 #include "cmd/kintsugi/confinement_flags.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/limit_options.h"
+#include "cmd/kintsugi/log_flags.h"
 #include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
@@ -41,6 +42,7 @@ struct Options {
   std::vector<std::string> labels, plugins;
   server::TenantOptions tenants;
   server::Confinement confinement;
+  LogOptions log;
   bool as_kcp = false;
 };
 
@@ -86,7 +88,8 @@ FlagTable flag_table(Options& options) {
             {"insecure-file-modes", "", "",
              "keys and kubeconfigs that others may read end the start; with this they are warnings",
              into(options.insecure_file_modes)}}},
-          {"Rights and log",
+          log_flags(options.log),
+          {"Rights and audit",
            {{"binding-claims-escalation", "refuse|allow", "refuse",
              "whether one may accept permission claims for verbs that one does not hold oneself",
              into(options.claims_escalation)},
@@ -234,6 +237,9 @@ int run_shard(const std::vector<std::string>& arguments) {
   auto options = understood(typed);
   if (!options) {
     return complain("shard", options.error(), 2);
+  }
+  if (auto written = use(typed.log); !written) {
+    return complain("shard", written.error());
   }
   if (auto joined = server::check_join_folder(options->layout); !joined) {
     return complain("shard", joined.error());

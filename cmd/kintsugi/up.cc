@@ -12,6 +12,7 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/limit_options.h"
+#include "cmd/kintsugi/log_flags.h"
 #include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
@@ -34,6 +35,7 @@ struct Options {
   std::string join_bind, workers;
   RevocationOptions revocations;
   LimitOptions limits{.seats = 0, .limits = {}, .quotas = {}, .of_proxy = true};
+  LogOptions log;
   server::UpOptions up;
 };
 
@@ -69,6 +71,7 @@ FlagTable flag_table(Options& options) {
          "token`; off where it is not given",
          into(options.join_bind)}}},
       {"Certificates", revocation_flags(options.revocations)},
+      log_flags(options.log),
       {"As kcp does",
        {{"wildcard", "serve|deny", "serve",
          "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
@@ -201,6 +204,7 @@ Expected<server::UpOptions> understood(Options typed) {
     options.limits.memory_mib = server::memory_of_control_group();
   }
   options.layout = {server::absolute_path(typed.dir)};
+  options.log = [log = typed.log](const std::string& file) { return arguments_of(log, file); };
   return std::move(options);
 }
 
@@ -222,9 +226,13 @@ int run_up(const std::vector<std::string>& arguments) {
   if (const auto status = take_options("up", flag_table(typed), up_about, arguments)) {
     return *status;
   }
+  const LogOptions log = typed.log;
   auto options = understood(std::move(typed));
   if (!options) {
     return complain("up", options.error(), 2);
+  }
+  if (auto written = use(log); !written) {
+    return complain("up", written.error());
   }
   for (const auto& [name, value] : krm::config_environment()) {
     log_warn("`kintsugi up` says itself how its processes are configured", {{"ignored", name}});

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/log_flags.h"
 #include "server/files.h"
 #include "server/worker_config.h"
 #include "server/worker_program.h"
@@ -24,7 +25,7 @@ struct Options {
   bool validate = false;
   std::string print_effective;  ///< "yaml", "json"; "": no
   krm::ConfigOrigin origin;
-  std::uint32_t verbosity = 0;
+  LogOptions log;
 };
 
 std::function<Expected<void>(std::string_view)> into_optional(std::optional<std::string>& target) {
@@ -32,6 +33,15 @@ std::function<Expected<void>(std::string_view)> into_optional(std::optional<std:
     target = std::string(value);
     return {};
   };
+}
+
+Expected<void> take_verbosity(std::string_view value, LogOptions& log) {
+  std::uint32_t verbosity = 0;
+  if (auto taken = into(verbosity)(value); !taken) {
+    return taken;
+  }
+  log.level = verbosity >= kDebug ? LogLevel::kDebug : LogLevel::kInfo;
+  return {};
 }
 
 std::string roles_text() {
@@ -55,7 +65,9 @@ FlagTable flag_table(Options& options) {
          [&options](std::string_view value) {
            return take_choice(value, {"true", "yaml", "json"}, options.print_effective);
          }},
-        {"v", "N", "0", "from 4 on, details are logged", into(options.verbosity)}}},
+        {"v", "N", "0", "from 4 on: --log-level debug",
+         [&options](std::string_view value) { return take_verbosity(value, options.log); }}}},
+      log_flags(options.log),
       {"What wins over the file",
        {{"roles", "NAME,…", "",
          "which roles run; without it those that the file has. Known: " + roles_text(),
@@ -75,8 +87,8 @@ FlagTable flag_table(Options& options) {
 
 /// What a process for one role is told besides its name, folder and addresses.
 std::vector<std::string> child_arguments(const Options& options) {
-  std::vector<std::string> out{"--config=" + options.config,
-                               "-v=" + std::to_string(options.verbosity)};
+  std::vector<std::string> out = arguments_of(options.log, options.log.file);
+  out.push_back("--config=" + options.config);
   if (options.overrides.shards) {
     out.push_back("--shards=" + *options.overrides.shards);
   }
@@ -128,12 +140,17 @@ int run_worker(const std::vector<std::string>& arguments) {
   if (const auto status = take_options("worker", flag_table(options), worker_about, arguments)) {
     return *status;
   }
-  set_log_level(options.verbosity >= kDebug ? LogLevel::kDebug : LogLevel::kInfo);
+  const bool only_looks = options.validate || !options.print_effective.empty();
+  if (auto written =
+          use(only_looks ? LogOptions{options.log.level, options.log.format, ""} : options.log);
+      !written) {
+    return complain("worker", written.error());
+  }
   auto config = load(options);
   if (!config) {
     return complain("worker", config.error(), 2);
   }
-  if (options.validate || !options.print_effective.empty()) {
+  if (only_looks) {
     if (options.validate) {
       if (auto right = server::check_worker(*config); !right) {
         return complain("worker", right.error(), 2);

@@ -1,7 +1,6 @@
 """What a client can do with HTTP/2 to hurt others (SE-119 to SE-136): the one that does it is told to calm down and closed, it costs
 little memory, the counters name it, and whoever else asks is answered meanwhile. bench/abuse.py measures how fast."""
 import contextlib
-import pathlib
 import socket
 import ssl
 import threading
@@ -28,7 +27,7 @@ def setUpModule():
 
 
 def resident():
-    return int(pathlib.Path(f"/proc/{proxy.process.pid}/statm").read_text().split()[1]) * 4096
+    return kit.own_memory(proxy.process.pid)
 
 
 def counted(kind):

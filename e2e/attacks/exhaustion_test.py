@@ -1,7 +1,6 @@
 """Requests that want more than their share: bodies that never end, heads that are too large, and those that no backend takes.
 Whoever else asks is served meanwhile (SE-075 to SE-079, SE-084, SE-110 to SE-118)."""
 import json
-import pathlib
 import socket
 import threading
 import time
@@ -322,7 +321,7 @@ class Backends(unittest.TestCase):
                 self.assertEqual(Heads.say(self.client, f"GET {self.client.url.path}{MAPS} HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400)
 
     def resident(self):
-        return int(pathlib.Path(f"/proc/{self.proxy.process.pid}/statm").read_text().split()[1]) * 4096
+        return kit.own_memory(self.proxy.process.pid)
 
     @kit.without_sanitizer
     def test_SE_090_writes_that_wait_for_their_end_have_one_purse(self):

@@ -1,7 +1,6 @@
 """A shard that answers what no server may (SE-135, SE-T046): the request fails in order, the connection to the shard is closed, little
 memory is kept, and the other shards are as before."""
 import contextlib
-import pathlib
 import socket
 import ssl
 import threading
@@ -203,7 +202,7 @@ class BadShard:
 
 
 def resident():
-    return int(pathlib.Path(f"/proc/{proxy.process.pid}/statm").read_text().split()[1]) * 4096
+    return kit.own_memory(proxy.process.pid)
 
 
 class BadShards(unittest.TestCase):

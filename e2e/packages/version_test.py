@@ -82,7 +82,7 @@ class Versions(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     def setUp(self):
-        self.commands = re.findall(r"(?m)^  ([a-z]+) ", said_by("help"))
+        self.commands = re.findall(r"(?m)^  ([a-z-]+) ", said_by("help"))
 
     def test_OP_T101_help_manual_and_completions_have_the_same_commands(self):
         self.assertIn("proxy", self.commands)

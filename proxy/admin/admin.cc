@@ -6,6 +6,7 @@
 
 #include "krm/json.h"
 #include "krm/request_info.h"
+#include "proxy/admin/internal/log_control.h"
 #include "proxy/admin/why_not_ready.h"
 #include "serving/answer.h"
 #include "serving/waiting_request.h"
@@ -264,7 +265,10 @@ class WaitForLoops final : public http::RequestHandler {
 
 }  // namespace
 
-AdminHandler::AdminHandler(AdminParams params) : params_(std::move(params)) {}
+AdminHandler::AdminHandler(AdminParams params)
+    : params_(std::move(params)), log_(std::make_unique<LogControl>(params_.loop)) {}
+
+AdminHandler::~AdminHandler() = default;
 
 std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
@@ -273,8 +277,14 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
   const std::string_view path = target.substr(0, question);
   const krm::Query query(question == std::string_view::npos ? std::string_view()
                                                             : target.substr(question + 1));
-  if (head.method != "GET" && head.method != "HEAD") {
-    return serving::answer_text(head, stream, 405, "only GET is served here\n");
+  const bool is_log = path == "/debug/log";
+  if (head.method != "GET" && head.method != "HEAD" && !(is_log && head.method == "PUT")) {
+    return serving::answer_text(
+        head, stream, 405,
+        is_log ? "only GET and PUT are served here\n" : "only GET is served here\n");
+  }
+  if (is_log) {
+    return log_->on_request(head, stream, query);
   }
   if (path == "/debug/shards") {
     return serving::answer_json(head, stream, 200, shards_json(params_.feed).dump_pretty());
@@ -320,7 +330,7 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     return serving::answer_text(
         head, stream, 404,
         "served here: /metrics /debug/shards /debug/routes /debug/loops /debug/streams "
-        "/debug/fairness /debug/config /explain?path= /livez /readyz\n");
+        "/debug/fairness /debug/config /debug/log /explain?path= /livez /readyz\n");
   }
   auto waiting = std::make_unique<WaitForLoops>();
   const ReportPart part = streams ? ReportPart::kWatches : ReportPart::kFigures;

@@ -102,11 +102,14 @@ struct AdminParams {
   std::string config_text;  ///< effective configuration without secrets
 };
 
-/// /metrics, /debug/{shards,routes,streams,loops,config} and /explain?path= (R-32).
+class LogControl;
+
+/// /metrics, /debug/{shards,routes,streams,loops,config,log} and /explain?path= (R-32).
 /// Served on the admin listener only. Threads: the control loop's.
 class AdminHandler final : public http::Handler {
  public:
   explicit AdminHandler(AdminParams params);
+  ~AdminHandler() override;
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
   /// After a reload.
@@ -114,6 +117,7 @@ class AdminHandler final : public http::Handler {
 
  private:
   AdminParams params_;
+  std::unique_ptr<LogControl> log_;
 };
 
 /// The Prometheus text of everything.

@@ -78,6 +78,14 @@ void Supervisor::signal(const std::string& name, int number) const {
   }
 }
 
+void Supervisor::signal_programs(int number) const {
+  for (const auto& child : children_) {
+    if (child->process.program.empty() && child->pid > 0) {
+      ::kill(child->pid, number);
+    }
+  }
+}
+
 void Supervisor::reap() {
   while (true) {
     int status = 0;

@@ -36,6 +36,8 @@ class Supervisor {
   [[nodiscard]] Expected<void> start(Process process);
   /// Sends it where it runs; one that ends of it is started again, as any.
   void signal(const std::string& name, int number) const;
+  /// Sends it to all that run which are this program.
+  void signal_programs(int number) const;
   /// Collects ended children.
   void reap();
   /// SIGTERM to all, in reverse order of start, each after the one before it has ended or

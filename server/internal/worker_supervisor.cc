@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/log_output.h"
 #include "net/service_notices.h"
 #include "net/watchdog.h"
 #include "server/internal/child_process.h"
@@ -77,6 +78,7 @@ void WorkerSupervisor::on_signal(int number) {
   if (number == SIGCHLD) {
     reap();
   } else if (number == SIGHUP) {
+    reopen_log_file();
     for (const auto& child : children_) {
       child->send(SIGHUP);
     }
