@@ -90,10 +90,10 @@ func (s *Slots) UIDs(resource string, v Vector) []string {
 			return table
 		}
 	}
-	found := grown(s.tables, s.uids, fits)
+	found := s.grown(s.tables, s.uids, fits)
 	if found == nil { // a proxy that was cut off takes several steps at once, which no cursor has shown
 		recent, uids := s.tables[max(0, len(s.tables)-6):], s.uids[max(0, len(s.uids)-6):]
-		found = grown(next(recent, uids), uids, fits)
+		found = s.grown(s.next(recent, uids), uids, fits)
 	}
 	if found == nil && len(s.tables) == 0 {
 		found = permuted(nil, s.uids, len(v.Components), fits)
@@ -104,8 +104,9 @@ func (s *Slots) UIDs(resource string, v Vector) []string {
 	return found
 }
 
-// next are all tables that follow from these: one slot more, or one slot reused.
-func next(tables [][]string, uids []string) [][]string {
+// next are all tables that follow from these: one slot more, or the slot of a shard that was removed, which has been added again as
+// another one since. What cannot be is not tried: of a million tables one has a given check by chance.
+func (s *Slots) next(tables [][]string, uids []string) [][]string {
 	var out [][]string
 	for _, table := range tables {
 		for _, uid := range uids {
@@ -113,7 +114,10 @@ func next(tables [][]string, uids []string) [][]string {
 				continue
 			}
 			out = append(out, append(slices.Clone(table), uid))
-			for slot := range table {
+			for slot, old := range table {
+				if s.names[old] != s.names[uid] || slices.Index(s.uids, old) > slices.Index(s.uids, uid) {
+					continue
+				}
 				reused := slices.Clone(table)
 				reused[slot] = uid
 				out = append(out, reused)
@@ -123,10 +127,10 @@ func next(tables [][]string, uids []string) [][]string {
 	return out
 }
 
-// grown looks for a table that follows from one of these.
-func grown(tables [][]string, uids []string, fits func([]string) bool) []string {
-	for n := range tables {
-		for _, one := range next(tables[n:n+1], uids) {
+// grown looks for a table that follows from one of these, from the last one most likely.
+func (s *Slots) grown(tables [][]string, uids []string, fits func([]string) bool) []string {
+	for n := len(tables) - 1; n >= 0; n-- {
+		for _, one := range s.next(tables[n:n+1], uids) {
 			if fits(one) {
 				return one
 			}
