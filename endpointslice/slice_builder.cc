@@ -190,6 +190,25 @@ bool partition_is_open(const ShardSelection* partition) {
   return partition == nullptr || partition->selector.is_null() || partition->selector.size() == 0;
 }
 
+/// Where an entry leads to that stands for these shards: the proxies of the region that the slice
+/// names, else of the one that all of them are in, else all proxies (GR-502).
+std::string_view proxies_for(const Builder& b, const std::vector<const SliceShard*>& shards) {
+  const Regions& regions = b.defaults.regions;
+  const std::string wanted = annotation(*b.input.slice, krm::kEndpointRegionAnnotation);
+  std::string_view url = regions.url_of(wanted);
+  if (url.empty() && wanted != "any" && !shards.empty()) {
+    const auto region_of = [&regions](const SliceShard* shard) {
+      return shard->facts->labels.text({regions.label});
+    };
+    const std::string_view region = region_of(shards.front());
+    if (std::all_of(shards.begin(), shards.end(),
+                    [&](const SliceShard* shard) { return region_of(shard) == region; })) {
+      url = regions.url_of(region);
+    }
+  }
+  return url.empty() ? std::string_view(b.defaults.external_url) : url;
+}
+
 /// Step 7 for the modes with one entry a shard; `faults` collects shards whose URL cannot be used.
 std::vector<Endpoint> per_shard_endpoints(Builder& b,
                                           const std::vector<const SliceShard*>& effective,
@@ -202,7 +221,7 @@ std::vector<Endpoint> per_shard_endpoints(Builder& b,
   std::vector<Endpoint> wanted;
   for (const SliceShard* shard : effective) {
     const std::string_view base = proxied
-                                      ? std::string_view(b.defaults.external_url)
+                                      ? proxies_for(b, {shard})
                                       : std::string_view(shard->facts->virtual_workspace_url.empty()
                                                              ? shard->facts->base_url
                                                              : shard->facts->virtual_workspace_url);
@@ -223,7 +242,8 @@ std::vector<Endpoint> per_shard_endpoints(Builder& b,
   return wanted;
 }
 
-std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any) {
+std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any,
+                                          const std::vector<const SliceShard*>& selected) {
   if (!any) {
     return {};
   }
@@ -238,7 +258,7 @@ std::vector<Endpoint> aggregated_endpoint(Builder& b, bool any) {
   } else {
     shards["selector"] = b.input.partition->selector;
   }
-  auto url = join_url(b.defaults.external_url, rest);
+  auto url = join_url(proxies_for(b, selected), rest);
   if (!url) {
     return {};
   }
@@ -300,7 +320,7 @@ bool keeps_entry(Builder& b, const SliceShard* shard,
                  const std::vector<const SliceShard*>& selected) {
   std::string ignored;
   const auto own = b.mode == EndpointMode::kAggregated
-                       ? aggregated_endpoint(b, true)
+                       ? aggregated_endpoint(b, true, selected)
                        : per_shard_endpoints(b, {shard}, selected, ignored);
   return !own.empty() && b.listed_before(own.front().url);
 }
@@ -342,7 +362,7 @@ void fill_endpoints(Builder& b) {
   std::string url_fault;
   std::vector<Endpoint> wanted;
   if (b.mode == EndpointMode::kAggregated) {
-    wanted = aggregated_endpoint(b, !effective.empty());
+    wanted = aggregated_endpoint(b, !effective.empty(), selected);
   } else {
     wanted = per_shard_endpoints(b, effective, selected, url_fault);
   }
@@ -408,9 +428,15 @@ Consumers consumers_policy(const Json& slice, const SliceDefaults& defaults) {
                               : defaults.consumers;
 }
 
-std::vector<std::string> annotation_warnings(const Json& slice) {
+std::string_view Regions::url_of(std::string_view region) const {
+  const auto found = std::find_if(urls.begin(), urls.end(),
+                                  [region](const auto& one) { return one.first == region; });
+  return found == urls.end() ? std::string_view() : std::string_view(found->second);
+}
+
+std::vector<std::string> annotation_warnings(const Json& slice, const Regions& regions) {
   std::vector<std::string> warnings;
-  const auto check = [&](std::string_view key, std::initializer_list<std::string_view> known) {
+  const auto check = [&](std::string_view key, const std::vector<std::string_view>& known) {
     const std::string value = annotation(slice, key);
     if (slice.at({"metadata", "annotations", key}) != nullptr &&
         std::find(known.begin(), known.end(), value) == known.end()) {
@@ -420,6 +446,11 @@ std::vector<std::string> annotation_warnings(const Json& slice) {
   };
   check(krm::kEndpointModeAnnotation, {"direct", "proxied", "aggregated"});
   check(krm::kConsumersAnnotation, {"required", "ignored"});
+  std::vector<std::string_view> known = {"shard", "any"};
+  for (const auto& [region, url] : regions.urls) {
+    known.push_back(region);
+  }
+  check(krm::kEndpointRegionAnnotation, known);
   return warnings;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -15,10 +16,21 @@ namespace kintsugi::endpointslice {
 enum class EndpointMode : std::uint8_t { kDirect, kProxied, kAggregated };
 enum class Consumers : std::uint8_t { kIgnored, kRequired };
 
+/// Proxies in several regions (GR-501).
+struct Regions {
+  std::string label = "region";  ///< of Shards: names their region
+  /// Where the proxies of each are, by region; none: there are no regions.
+  std::vector<std::pair<std::string, std::string>> urls;
+  bool operator==(const Regions&) const = default;
+  /// "" where the region has none.
+  [[nodiscard]] std::string_view url_of(std::string_view region) const;
+};
+
 struct SliceDefaults {
   EndpointMode mode = EndpointMode::kDirect;
   Consumers consumers = Consumers::kIgnored;
   std::string external_url;  ///< of the proxy; "" = not configured
+  Regions regions;
   /// So long the entry of a relabelled shard stays (endpoint_slice.leave_grace_ms).
   Duration leave_grace = Duration::zero();
   bool make_defaults = true;  ///< one slice per export
@@ -72,7 +84,8 @@ struct SliceInput {
 [[nodiscard]] EndpointMode endpoint_mode(const krm::Json& slice, const SliceDefaults& defaults);
 [[nodiscard]] Consumers consumers_policy(const krm::Json& slice, const SliceDefaults& defaults);
 /// Warning texts for unknown annotation values; empty when there is nothing to say.
-[[nodiscard]] std::vector<std::string> annotation_warnings(const krm::Json& slice);
+[[nodiscard]] std::vector<std::string> annotation_warnings(const krm::Json& slice,
+                                                           const Regions& regions);
 
 /// Names of the shards whose entries go although the Partition still selects as it did: they were
 /// relabelled. Empty in mode aggregated, which has no entry of a shard.

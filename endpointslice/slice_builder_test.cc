@@ -7,8 +7,10 @@ namespace kintsugi::endpointslice {
 namespace {
 
 using krm::Json;
+using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 Json parse(std::string_view text) { return *Json::parse(text); }
 
@@ -208,7 +210,7 @@ TEST(SliceStatus, TP035_TP036_TP117_ConsumersPolicy) {
       condition(c.settle(), "EndpointURLsReady"),
       "False NoConsumers Info no APIBinding to root:org|my-export on any of the 3 selected shards");
   c.slice["metadata"]["annotations"]["kintsugi.dev/consumers"] = "perhaps";
-  EXPECT_EQ(annotation_warnings(c.slice).size(), 1U);
+  EXPECT_EQ(annotation_warnings(c.slice, {}).size(), 1U);
   EXPECT_EQ(urls(c.settle()).size(), 3U);
 }
 
@@ -346,6 +348,62 @@ TEST(SliceStatus, TP114_TP116_ModesAndTheirShardSelectors) {
   c.defaults.external_url.clear();
   EXPECT_EQ(condition(c.settle(), "EndpointURLsReady"),
             "False ErrorGeneratingURLs Error external_url is not configured");
+}
+
+TEST(SliceStatus, GR502_EntriesLeadToTheProxiesOfTheirRegion) {
+  Case c;
+  const std::string tail = "services/apiexport/org1/my-export";
+  c.defaults.mode = EndpointMode::kProxied;
+  c.defaults.regions.urls = {{"eu", "https://eu.test/"}, {"us", "https://us.test"}};
+  c.shards.push_back(shard("d", R"({"region":"asia"})"));
+  const auto with = [&c](const std::string& value) {
+    c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-region"] = value;
+    return urls(c.status());
+  };
+  const auto by_shard = ElementsAre(
+      "https://eu.test/shards/a/" + tail, "https://us.test/shards/b/" + tail,
+      "https://eu.test/shards/c/" + tail, "https://proxy.example.test/kcp/shards/d/" + tail);
+  EXPECT_THAT(urls(c.status()), by_shard);
+  EXPECT_THAT(with("shard"), by_shard);
+  EXPECT_THAT(with("mars"), by_shard) << "the default";
+  EXPECT_THAT(with("any"), Each(StartsWith("https://proxy.example.test/kcp/shards/")));
+  EXPECT_THAT(with("us"), Each(StartsWith("https://us.test/shards/")));
+
+  // One entry for all: at the region that all that it selects are in.
+  c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "aggregated";
+  EXPECT_THAT(with("shard"), ElementsAre("https://proxy.example.test/kcp/" + tail));
+  c.slice["spec"]["partition"] = "p";
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"eu"}}}})");
+  EXPECT_THAT(with("shard"), ElementsAre("https://eu.test/partitions/ws1/p/" + tail));
+  EXPECT_THAT(with("any"), ElementsAre("https://proxy.example.test/kcp/partitions/ws1/p/" + tail));
+  EXPECT_THAT(with("us"), ElementsAre("https://us.test/partitions/ws1/p/" + tail));
+  c.partition = parse(R"({"spec":{"selector":{"matchLabels":{"region":"asia"}}}})");
+  EXPECT_THAT(with("shard"),
+              ElementsAre("https://proxy.example.test/kcp/partitions/ws1/p/" + tail));
+
+  // Another label; direct entries are no proxy's.
+  c.defaults.regions.label = "topology.kubernetes.io/region";
+  c.shards[3].facts.labels["topology.kubernetes.io/region"] = "us";
+  EXPECT_THAT(with("shard"), ElementsAre("https://us.test/partitions/ws1/p/" + tail));
+  c.slice["metadata"]["annotations"]["kintsugi.dev/endpoint-mode"] = "direct";
+  EXPECT_THAT(with("us"), ElementsAre("https://vw-d/" + tail));
+}
+
+TEST(SliceStatus, GR502_WhatIsNoRegionIsWarnedOf) {
+  const Regions regions{"region", {{"eu", "https://eu.test"}}};
+  const auto warned = [&regions](const std::string& value) {
+    return annotation_warnings(
+        Json::object({{"metadata",
+                       Json::object({{"annotations",
+                                      Json::object({{"kintsugi.dev/endpoint-region", value}})}})}}),
+        regions);
+  };
+  EXPECT_THAT(warned("mars"),
+              ElementsAre("annotation kintsugi.dev/endpoint-region: unknown value \"mars\", the "
+                          "default is used"));
+  for (const char* known : {"eu", "any", "shard"}) {
+    EXPECT_THAT(warned(known), IsEmpty());
+  }
 }
 
 TEST(SliceStatus, TP113_EveryReasonOfAnEmptyList) {

@@ -223,7 +223,8 @@ bool SliceController::selection_changed(const std::string& partition) {
     if (counts) {
       const topology::ShardFacts& shard = table[i];
       text += "\n" + shard.name + " " + shard.base_url + " " + shard.virtual_workspace_url + " " +
-              std::string(shard.labels.text({"name"})) + (shard.up ? "+" : "-") +
+              std::string(shard.labels.text({"name"})) + " " +
+              std::string(shard.labels.text({defaults_.regions.label})) + (shard.up ? "+" : "-") +
               (shard.synced ? "+" : "-");
     }
   }

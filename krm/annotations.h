@@ -111,6 +111,8 @@ inline constexpr std::string_view kStatusAppliedClaimsV1alpha1Annotation =
 // Ours, on APIExportEndpointSlices.
 /// Which URLs the slice lists; users.
 inline constexpr std::string_view kEndpointModeAnnotation = "kintsugi.dev/endpoint-mode";
+/// At which region's proxies its URLs are; users (GR-502).
+inline constexpr std::string_view kEndpointRegionAnnotation = "kintsugi.dev/endpoint-region";
 /// How many consumers must be on a shard before it is listed; users.
 inline constexpr std::string_view kConsumersAnnotation = "kintsugi.dev/consumers";
 

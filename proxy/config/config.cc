@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "krm/config_values.h"
+#include "krm/names.h"
 #include "proxy/config/internal/config_judge.h"
 #include "proxy/config/internal/config_keys.h"
 
@@ -16,6 +17,7 @@ namespace {
 using krm::must_be;
 
 constexpr std::size_t kMaxStaticShards = 4'096;
+constexpr Duration kForEver = std::chrono::hours(24 * 365);
 
 /// Defaults and rules of source `static`.
 void finish_shards(ProxyConfig& config, krm::ConfigReader& reader) {
@@ -87,6 +89,9 @@ void judge_required(const ProxyConfig& config, krm::ConfigReader& reader) {
       reader.fault(std::string(required.key), "is required");
     }
   }
+  if (config.external_url.empty() && !config.endpoint_slice.regions.urls.empty()) {
+    reader.fault("external_url", "is required with regions.urls");
+  }
   if (config.external_url.empty() &&
       config.endpoint_slice.mode != endpointslice::EndpointMode::kDirect) {
     reader.fault("external_url", "is required for this endpoint_slice.mode");
@@ -110,6 +115,19 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
       config.backend.crl_file.empty()) {
     reader.fault("crl.required", "needs a file of revocation lists");
   }
+  for (const auto& [region, url] : config.endpoint_slice.regions.urls) {
+    if (region == "any" || region == "shard" || !krm::check_label_value(region).empty() ||
+        region.empty()) {
+      reader.fault("regions.urls",
+                   "\"" + region +
+                       "\" cannot be a region: it is no value of a label, or means something else");
+    } else if (!endpointslice::join_url(url, "").has_value()) {
+      reader.fault("regions.urls", region + ": must be an http or https URL");
+    }
+  }
+  if (!krm::check_qualified_name(config.endpoint_slice.regions.label).empty()) {
+    reader.fault("regions.label", "must be the key of a label");
+  }
   if (config.own_user.empty()) {
     reader.fault("aggregation.authz.user", "is required");
   }
@@ -121,6 +139,14 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
 }
 
 }  // namespace
+
+aggregation::MergeParams ProxyConfig::merge_in_force() const {
+  aggregation::MergeParams out = merge;
+  if (!endpoint_slice.regions.urls.empty() && freezes_for_ever) {
+    out.max_stall = kForEver;
+  }
+  return out;
+}
 
 Expected<ProxyConfig> parse_proxy_config(std::string_view text, const std::string& path,
                                          const AmendConfig& amend, krm::ConfigOrigin* origin,

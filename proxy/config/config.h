@@ -135,6 +135,8 @@ struct ProxyConfig {
   bool kcp_command_line = false;  ///< made by flags of kcp-front-proxy
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
                              ///< and aggregated
+  std::string region;        ///< that the proxy is in; told, and no more (GR-501)
+  bool freezes_for_ever = true;  ///< regions.freeze: what a merged watch does with a far shard
   std::string data_dir = "proxy-data";  ///< store of the kinds that the proxy serves
   std::uint32_t loops = 0;              ///< 0: one per core
 
@@ -196,6 +198,8 @@ struct ProxyConfig {
   ServedLimits served_limits;
   serving::RequestLimits request_limits;
   serving::OpenLimits open_limits;
+  /// `merge` as it holds: with regions a far shard may be silent for as long as it takes (GR-505).
+  [[nodiscard]] aggregation::MergeParams merge_in_force() const;
   /// Those that hold. Plain servers bound their clients themselves: of theirs only what is said.
   [[nodiscard]] serving::PayerBounds payer_bounds() const {
     return topology.source == "static" ? open_limits.payers

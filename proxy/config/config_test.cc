@@ -112,6 +112,48 @@ TEST(ProxyConfig, WhenShardsHaveCredentialsOfTheirOwn_TheyAreReadByName) {
             std::string::npos);
 }
 
+TEST(ProxyConfig, GR501_TheExamplesOfRegionsDifferInTheirRegion) {
+  for (const auto& [name, region] : {std::pair("eu", "eu-west-1"), std::pair("us", "us-east-1")}) {
+    const auto config =
+        parse_proxy_config(text_of(std::string("regions/") + name + ".yaml"), "/etc/k/proxy.yaml");
+    ASSERT_TRUE(config) << config.error().to_string();
+    EXPECT_EQ(config->region, region);
+    EXPECT_EQ(config->endpoint_slice.regions.urls.size(), 2U);
+  }
+}
+
+TEST(ProxyConfig, GR501_WhenThereAreRegions_WatchesOfFarShardsWait) {
+  const auto read = [](const std::string& text) {
+    return parse_proxy_config(text, "/etc/k/proxy.yaml");
+  };
+  const auto config = read(valid() +
+                           "region: eu\nregions: {urls: {us: 'https://us.test', eu: "
+                           "'https://eu.test:6443'}}\n");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->region, "eu");
+  EXPECT_EQ(config->endpoint_slice.regions.label, "region");
+  EXPECT_EQ(config->endpoint_slice.regions.url_of("us"), "https://us.test");
+  EXPECT_EQ(config->endpoint_slice.regions.url_of("mars"), "");
+  EXPECT_GT(config->merge_in_force().max_stall, std::chrono::hours(24 * 300));
+  const auto bounded =
+      read(valid() + "regions: {freeze: max-stall, urls: {us: 'https://us.test'}}\n");
+  ASSERT_TRUE(bounded);
+  EXPECT_EQ(bounded->merge_in_force().max_stall, bounded->merge.max_stall);
+  const auto none = read(valid());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->merge_in_force().max_stall, none->merge.max_stall);
+
+  for (const auto& [said, why] :
+       {std::pair("{urls: {any: 'https://us.test'}}", "\"any\" cannot be a region"),
+        std::pair("{urls: {'a b': 'https://us.test'}}", "\"a b\" cannot be a region"),
+        std::pair("{urls: {us: us.test}}", "us: must be an http or https URL"),
+        std::pair("{label: 'a b'}", "must be the key of a label"),
+        std::pair("{freeze: later}", "must be one of unlimited, max-stall"),
+        std::pair("{urls: [a]}", "must be texts by name")}) {
+    EXPECT_NE(fault(valid() + "regions: " + said + "\n").find(why), std::string::npos) << said;
+  }
+}
+
 TEST(ProxyConfig, WhenKeysDoNotFitTogether_NamesTheOneThatIsWrong) {
   const std::string at = "/etc/k/proxy.yaml:";
   EXPECT_EQ(fault(replaced("external_url: https://kintsugi.example.test:6443\n", "")),

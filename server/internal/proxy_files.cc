@@ -403,6 +403,8 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
        running.authentication.workspaces);
   keep("topology.source", next.topology.source, running.topology.source);
   keep("topology.groups", next.topology.groups, running.topology.groups);
+  keep("region", next.region, running.region);
+  keep("regions", next.endpoint_slice.regions, running.endpoint_slice.regions);
   keep("endpoint_slice.mode", next.endpoint_slice.mode, running.endpoint_slice.mode);
   keep("endpoint_slice.consumers", next.endpoint_slice.consumers, running.endpoint_slice.consumers);
   keep("endpoint_slice.leave_grace_ms", next.endpoint_slice.leave_grace,

@@ -151,8 +151,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   if (groups.any_auto()) {
     owners_ = std::make_unique<proxy::GroupOwners>(loop_, find, groups);
   }
-  registry_ =
-      proxy_registry(admitted_slice_kind(*binds_), own_shards, proxy::possible_groups(groups));
+  registry_ = proxy_registry(admitted_slice_kind(*binds_, shared_.config), own_shards,
+                             proxy::possible_groups(groups));
   auth::Authorizer* authorizer = reviews_.get();
   if (own_root) {
     own_root_ = std::make_unique<proxy::OwnRootAuthorizer>(*reviews_);
@@ -171,7 +171,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
        .concurrency = {served.reads, served.writes, served.watch_starts}});
   apiserver::bound_bodies(*local_, shared_.memory);
   overlay_ = std::make_unique<proxy::Overlay>(loop_, *local_);
-  aggregation::MergeParams merge = shared_.config.merge;
+  aggregation::MergeParams merge = shared_.config.merge_in_force();
   merge.rights_entries /= shared_.loop_count;
   merge.index_bytes /= shared_.loop_count;
   handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{

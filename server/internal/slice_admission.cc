@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "controlplane/kinds/kcp_kinds.h"
-#include "endpointslice/slice_builder.h"
 #include "krm/status.h"
 
 namespace kintsugi::server {
@@ -31,13 +30,14 @@ bool changes_export(const Json* object, const Json* old) {
   return now != nullptr && before != nullptr && !(*now == *before);
 }
 
-void admit_slice(const AskBind& ask, const apiserver::WriteContext& context, const Json* object,
-                 const Json* old, apiserver::Hooks::AdmitDone done) {
+void admit_slice(const AskBind& ask, const endpointslice::Regions& regions,
+                 const apiserver::WriteContext& context, const Json* object, const Json* old,
+                 apiserver::Hooks::AdmitDone done) {
   if (object == nullptr || !context.subresource.empty()) {
     done({});
     return;
   }
-  for (std::string& warning : endpointslice::annotation_warnings(*object)) {
+  for (std::string& warning : endpointslice::annotation_warnings(*object, regions)) {
     context.warnings.push_back(std::move(warning));
   }
   const Json* wanted = object->at({"spec", "export"});
@@ -58,20 +58,22 @@ void admit_slice(const AskBind& ask, const apiserver::WriteContext& context, con
       std::move(done));
 }
 
-apiserver::ResourcePtr admitted_slice_kind(proxy::BindCheck& binds) {
+apiserver::ResourcePtr admitted_slice_kind(proxy::BindCheck& binds,
+                                           const proxy::ProxyConfig& config) {
   apiserver::ResourceDef def = *controlplane::api_export_endpoint_slice_kind();
   const AskBind ask = [&binds](proxy::BindCheck::Question question,
                                std::function<void(Expected<void>)> done) {
     binds.check(std::move(question), std::move(done));
   };
   // After the schema has had its say.
-  def.hooks.approve = [ask](const apiserver::WriteContext& context, const Json* object,
-                            const Json* old, apiserver::Hooks::AdmitDone done) {
+  def.hooks.approve = [ask, regions = config.endpoint_slice.regions](
+                          const apiserver::WriteContext& context, const Json* object,
+                          const Json* old, apiserver::Hooks::AdmitDone done) {
     if (context.subresource.empty() && changes_export(object, old)) {
       done({});
       return;
     }
-    admit_slice(ask, context, object, old, std::move(done));
+    admit_slice(ask, regions, context, object, old, std::move(done));
   };
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }

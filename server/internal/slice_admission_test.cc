@@ -46,7 +46,7 @@ struct Admission : ::testing::Test {
           asked = std::move(question);
           done(refusal ? Expected<void>(fail(refusal->clone())) : Expected<void>());
         },
-        context, object, old,
+        regions, context, object, old,
         [&](Expected<void> result) {
           said = result ? "ok" : std::string(result.error().message());
         });
@@ -55,6 +55,7 @@ struct Admission : ::testing::Test {
   std::string create(const Json& object) { return admit(&object, nullptr); }
 
   NoObjects reader;
+  endpointslice::Regions regions;
   auth::UserInfo user;
   std::vector<std::string> warnings;
   std::optional<Error> refusal;

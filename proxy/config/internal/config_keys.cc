@@ -207,6 +207,11 @@ ConfigTable key_table(ProxyConfig& config, const std::string& folder) {
       {"proxy", GroupMode::kProxy}, {"shard", GroupMode::kShard}, {"auto", GroupMode::kAuto}};
   ConfigTable out = {
       {"external_url", text(config.external_url)},
+      {"region", text(config.region)},
+      {"regions.label", krm::some_text(config.endpoint_slice.regions.label)},
+      {"regions.urls", text_map(config.endpoint_slice.regions.urls)},
+      {"regions.freeze",
+       one_of<bool>(config.freezes_for_ever, {{"unlimited", true}, {"max-stall", false}})},
       {"data_dir", file(config.data_dir, folder)},
       {"loops", number(config.loops, 0, 256)},
       {"listener.address", text(config.listener.address)},
