@@ -4,6 +4,7 @@
 #include <prometheus/metric_family.h>
 
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,21 @@ class MetricFamilies {
   std::vector<prometheus::MetricFamily> families_;
   std::vector<std::vector<std::string>> labels_;  // of each
 };
+
+/// A series of a histogram. @param bounds  of the classes but the last, which has none.
+/// @param counts  of each class alone, one more than bounds. @param sum  of all values.
+template <class Bounds, class Counts>
+[[nodiscard]] MetricFamilies::Histogram buckets_of(const Bounds& bounds, const Counts& counts,
+                                                   double sum) {
+  MetricFamilies::Histogram out;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    out.sample_count += counts[i];
+    out.bucket.push_back({out.sample_count,
+                          i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity()});
+  }
+  out.sample_sum = sum;
+  return out;
+}
 
 /// The metrics of a module.
 class MetricSource : public prometheus::Collectable {

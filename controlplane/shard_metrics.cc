@@ -18,6 +18,7 @@
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
 #include "store/books.h"
+#include "store/store_totals.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -93,6 +94,7 @@ class ShardMetrics final : public MetricSource {
       out.sample({untrusted_name(value)}, untrusted_count(value));
     }
     auth::fill_audit_metrics(out);
+    store::store_totals().fill(out);
     kinds::webhook_totals().fill(out);
     limits_.fill(out);
     out.counter("kintsugi_limited_total", "requests refused with 429", {"limit"});

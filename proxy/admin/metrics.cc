@@ -14,6 +14,7 @@
 #include "base/process_metrics.h"
 #include "proxy/admin/admin.h"
 #include "proxy/forwarding/request_tally.h"
+#include "store/store_totals.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -119,19 +120,6 @@ void cost_families(MetricFamilies& out, const std::vector<LoopReport>& loops) {
   out.sample({"bodies"}, memory[static_cast<std::size_t>(MemoryAccount::kBodies)]);
   out.sample({"lists"}, memory[static_cast<std::size_t>(MemoryAccount::kLists)]);
   out.gauge("kintsugi_memory_budget_bytes", "what the accounts have parts of", budget);
-}
-
-/// @param bounds  [seconds]. @param counts  one more than bounds. @param sum  [seconds]
-template <typename Bounds, typename Counts>
-MetricFamilies::Histogram buckets_of(const Bounds& bounds, const Counts& counts, double sum) {
-  MetricFamilies::Histogram out;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    out.sample_count += counts[i];
-    out.bucket.push_back({out.sample_count,
-                          i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity()});
-  }
-  out.sample_sum = sum;
-  return out;
 }
 
 void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
@@ -416,6 +404,7 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
     out.sample({reload.key, "error"}, reload.refused);
   }
   auth::fill_audit_metrics(out);
+  store::store_totals().fill(out);
   auth::fill_access_metrics(out);
   out.gauge("kintsugi_draining", "1 once SIGTERM came", topology_.draining ? 1 : 0);
   topology_families(out, topology_);

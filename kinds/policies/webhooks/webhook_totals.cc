@@ -49,16 +49,8 @@ void WebhookTotals::fill(MetricFamilies& out) const {
                 "Calls of admission webhooks.", {"type", "operation", "rejected"});
   for (const auto& [key, times] : times_) {
     const auto& [operation, rejected] = key;
-    MetricFamilies::Histogram histogram;
-    std::uint64_t below = 0;
-    for (std::size_t i = 0; i < kBounds.size(); ++i) {
-      below += times.counts[i];
-      histogram.bucket.push_back({below, kBounds[i]});
-    }
-    histogram.sample_count = below + times.counts.back();
-    histogram.sample_sum = times.sum;
     out.sample({type_name(std::get<0>(operation)), std::get<1>(operation), yes_no(rejected)},
-               std::move(histogram));
+               buckets_of(kBounds, times.counts, times.sum));
   }
   out.counter("apiserver_admission_webhook_request_total", "Calls of admission webhooks.",
               {"type", "operation", "code", "rejected"});

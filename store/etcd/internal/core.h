@@ -112,6 +112,7 @@ class Core {
     std::vector<Op> ops;
     CommitCallback done;
     std::size_t bytes = 0;
+    TimePoint since{};  ///< when it came
     std::string id;
     Plan plan;
     std::vector<std::optional<Revision>> corrected;

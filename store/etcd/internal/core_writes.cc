@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "store/etcd/internal/answer_class.h"
 #include "store/etcd/internal/core.h"
+#include "store/store_totals.h"
 
 // Transactions: to etcd and back, the seat under which they are written, and compaction.
 namespace kintsugi::store::etcd {
@@ -27,6 +28,7 @@ void Core::commit(std::vector<Op> ops, std::size_t bytes, CommitCallback done) {
   Pending& pending = writes_[number];
   pending.ops = std::move(ops);
   pending.bytes = bytes;
+  pending.since = now();
   pending.done = std::move(done);
   pending.id = ids_.next();
   by_id_.emplace(pending.id, number);
@@ -113,6 +115,9 @@ void Core::answer(std::uint64_t number, Expected<CommitResult> result) {
     ++shared_.conflicts;
   } else if (result) {
     ++shared_.commits;
+    store_totals().committed(1, now() - pending.since);
+  } else {
+    store_totals().failed();
   }
   if (pending.done) {
     pending.done(std::move(result));

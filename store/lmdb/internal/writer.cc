@@ -14,6 +14,7 @@
 #include "store/lmdb/internal/book_table.h"
 #include "store/lmdb/internal/group.h"
 #include "store/lmdb/internal/reader.h"
+#include "store/store_totals.h"
 
 namespace kintsugi::store {
 namespace {
@@ -410,7 +411,11 @@ void Writer::commit_group(Items& items, std::size_t from, std::size_t to) {
   if (code != 0 || !changed) {
     mdb_txn_abort(*txn);
   } else {
+    const TimePoint begin = Clock::now();
     code = finish(*txn);
+    if (code == 0 && !params_.no_sync) {
+      store_totals().committed(group.commits(), Clock::now() - begin);
+    }
   }
   if (code != 0) {
     books_.drop();
@@ -424,6 +429,7 @@ void Writer::commit_group(Items& items, std::size_t from, std::size_t to) {
   if (code != 0) {
     const Error error = lmdb_error(code, "commit");
     if (error.code() != Errc::kInvalid) {
+      store_totals().failed();
       set_unhealthy(error);
     }
     answer_all(items, from, to, error);
