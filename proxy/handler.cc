@@ -406,14 +406,21 @@ ProxyHandler::Answer ProxyHandler::metrics(Request&& request, http::ResponseStre
 
 namespace {
 
+struct Readiness {
+  bool synced = true, open = true, writable = true;
+  bool strict = false;  ///< what can be forwarded is not enough
+  [[nodiscard]] bool ok() const noexcept { return synced && open && (writable || !strict); }
+};
+
 /// @param check  "livez", "readyz" or "healthz". @param reason  for informer-sync
-std::string probe_text(std::string_view check, bool synced, bool open, const std::string& reason) {
+std::string probe_text(std::string_view check, const Readiness& is, const std::string& reason) {
   std::string text = "[+]ping ok\n";
   if (check == kReady) {
-    text += synced ? "[+]informer-sync ok\n" : "[-]informer-sync failed: " + reason + "\n";
-    text += open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
+    text += is.synced ? "[+]informer-sync ok\n" : "[-]informer-sync failed: " + reason + "\n";
+    text += is.writable ? "" : "[!]store: what the proxy stores is read-only\n";
+    text += is.open ? "[+]shutdown ok\n" : "[-]shutdown failed: reason withheld\n";
   }
-  return text + std::string(check) + (synced && open ? " check passed\n" : " check failed\n");
+  return text + std::string(check) + (is.ok() ? " check passed\n" : " check failed\n");
 }
 
 }  // namespace
@@ -427,21 +434,21 @@ ProxyHandler::Answer ProxyHandler::probe(Request&& request, http::ResponseStream
   const std::string_view check = path.starts_with("/livez") ? "livez"
                                  : path == "/healthz"       ? "healthz"
                                                             : kReady;
-  const bool live = check != kReady;
-  const bool synced = live || params_.ready();
-  const bool open = live || !draining_;
-  const bool ok = synced && open;
   const std::size_t question = std::min(request.target.query + 1, head.target.size());
   const krm::Query query(std::string_view(head.target).substr(question));
   const bool verbose = query.get("verbose").has_value();
-  if (ok && !verbose) {
+  Readiness is;
+  if (check == kReady) {
+    is = {params_.ready(), !draining_, !params_.writable || params_.writable(),
+          query.get("strict").has_value()};
+  }
+  if (is.ok() && is.writable && !verbose) {
     return serving::answer_text(head, stream, 200, "ok");
   }
-  if (!synced && verbose && params_.why_not_ready) {
+  if (!is.synced && verbose && params_.why_not_ready) {
     return unready(std::move(request), stream);
   }
-  return serving::answer_text(head, stream, ok ? 200 : 500,
-                              probe_text(check, synced, open, kWithheld));
+  return serving::answer_text(head, stream, is.ok() ? 200 : 500, probe_text(check, is, kWithheld));
 }
 
 /// Shards and their answers are for those alone who may get /readyz as a path in root. Nobody else
@@ -451,8 +458,10 @@ ProxyHandler::Answer ProxyHandler::unready(Request&& request, http::ResponseStre
   const auto answer = [this, weak = waiting->weak(), head = request.head,
                        &stream](const std::string& reason) {
     if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
-      self->go_on(
-          serving::answer_text(head, stream, 500, probe_text(kReady, false, !draining_, reason)));
+      Readiness is;
+      is.synced = false;
+      is.open = !draining_;
+      self->go_on(serving::answer_text(head, stream, 500, probe_text(kReady, is, reason)));
     }
   };
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());

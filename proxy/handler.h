@@ -95,6 +95,9 @@ struct ProxyHandlerParams {
   std::function<std::optional<krm::Json>(std::string_view cluster, std::string_view name)>
       partition;
   std::function<bool()> ready;  ///< informer-sync
+  /// Whether the kinds that are stored here can be written; /readyz tells, and fails for it with
+  /// `?strict` only (GR-204). Empty: yes.
+  std::function<bool()> writable = {};
   /// Whether it is known whom shards take the proxy for: before, nothing is forwarded. Empty: yes.
   std::function<bool()> trusted = {};
   /// A text that is made elsewhere; `done` runs on this loop, now or later, once at most.

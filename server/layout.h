@@ -13,9 +13,23 @@ struct Layout {
   [[nodiscard]] std::string logs() const { return dir + "/logs"; }
   [[nodiscard]] std::string ready_file() const { return dir + "/ready"; }
   [[nodiscard]] std::string admin_kubeconfig() const { return dir + "/admin.kubeconfig"; }
-  [[nodiscard]] std::string admin_socket() const { return run() + "/admin.sock"; }
-  [[nodiscard]] std::string proxy_config() const { return dir + "/proxy/proxy.yaml"; }
-  [[nodiscard]] std::string proxy_data() const { return dir + "/proxy/data"; }
+  /// @{ Of one of several proxies: "proxy", "proxy-2", …
+  [[nodiscard]] std::string admin_socket(const std::string& proxy = "proxy") const {
+    return run() + (proxy == "proxy" ? "/admin.sock" : "/admin-" + proxy + ".sock");
+  }
+  [[nodiscard]] std::string proxy(const std::string& proxy = "proxy") const {
+    return dir + "/" + proxy;
+  }
+  [[nodiscard]] std::string proxy_config(const std::string& name = "proxy") const {
+    return proxy(name) + "/proxy.yaml";
+  }
+  [[nodiscard]] std::string proxy_data(const std::string& name = "proxy") const {
+    return proxy(name) + "/data";
+  }
+  /// Decimal port that it listens on; of the first one it is an option.
+  [[nodiscard]] std::string proxy_port(const std::string& name) const {
+    return proxy(name) + "/port";
+  }  /// @}
   [[nodiscard]] std::string shard(const std::string& name) const { return dir + "/shards/" + name; }
   [[nodiscard]] std::string shard_data(const std::string& name) const {
     return shard(name) + "/data";

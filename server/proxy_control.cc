@@ -84,9 +84,7 @@ ProxyControl::~ProxyControl() {
   watch_.reset();
   admin_listeners_.clear();
   admin_.reset();
-  if (importer_ != nullptr) {
-    feed_->remove_listener(*importer_);
-  }
+  give_up_duty();
   if (notes_ != nullptr) {
     feed_->remove_listener(*notes_);
   }
@@ -94,12 +92,6 @@ ProxyControl::~ProxyControl() {
   backend_check_.reset();
   judge_.reset();
   own_shards_.reset();
-  shard_status_.reset();
-  importer_.reset();
-  sweeper_.reset();
-  slices_.reset();
-  partitions_.reset();
-  collector_.reset();
   world_.reset();
   issuers_.reset();
   feed_.reset();
@@ -214,10 +206,12 @@ Expected<void> ProxyControl::open() {
   if (auto result = begin_sequences(); !result) {
     return result;
   }
-  Expected<void> started = slots_->start();
+  if (auto started = slots_->start(); !started) {
+    return started;
+  }
   shared_->first_start = slots_->is_new();
   watch_memory();
-  return started;
+  return tells_partitions() ? read_note_source() : Expected<void>();
 }
 
 /// Loops give up what the step says, again and again until it is over (SE-091).
@@ -294,6 +288,7 @@ void ProxyControl::on_signal(int number) {
 
 void ProxyControl::drain() {
   stopping_ = true;
+  give_up_duty();  // another proxy goes on while connections end here
   net::service_notices().stopping();
   log_info("draining", {{"delay_ms", config_.shutdown.delay / milliseconds(1)},
                         {"grace_ms", config_.shutdown.grace / milliseconds(1)}});

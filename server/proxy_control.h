@@ -1,10 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "aggregation/position/move_keeper.h"
@@ -13,8 +16,7 @@
 #include "auth/audit_log.h"
 #include "auth/audit_webhook.h"
 #include "auth/certificate_proofs.h"
-#include "endpointslice/slice_controller.h"
-#include "kinds/controllers/garbage_collector.h"
+#include "base/alive.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/signals.h"
@@ -28,17 +30,14 @@
 #include "server/internal/backend_judge.h"
 #include "server/internal/exec_renewal.h"
 #include "server/internal/file_watch.h"
+#include "server/internal/proxy_controllers.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
 #include "server/loaded_config.h"
+#include "store/etcd/etcd_store.h"
 #include "store/store.h"
-#include "topology/cluster_sweeper.h"
 #include "topology/feed.h"
-#include "topology/import.h"
-#include "topology/partition_controller.h"
 #include "topology/partition_notes.h"
-#include "topology/shard_status.h"
-#include "topology/store_import_log.h"
 
 namespace kintsugi::server {
 
@@ -63,6 +62,8 @@ class ProxyControl {
   [[nodiscard]] Expected<void> open();
   /// In `data_dir`; in memory where that cannot be written and nothing has to be kept (FP-158).
   [[nodiscard]] Expected<void> open_store();
+  [[nodiscard]] Expected<void> open_lmdb();
+  [[nodiscard]] Expected<void> open_etcd();
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();
@@ -86,10 +87,13 @@ class ProxyControl {
   [[nodiscard]] Expected<void> check_backend();
   /// Ready is what every loop has the snapshot for: it was posted to them before this is.
   void tell_ready(bool ready);
+  /// They act as soon as this proxy has the duty to.
   void start_controllers();
-  void start_import();
+  void take_duty(const std::optional<store::Fence>& held);
+  void give_up_duty();
+  void cluster_gone(std::string_view cluster);
   [[nodiscard]] bool tells_partitions() const noexcept;
-  [[nodiscard]] std::string note_source();
+  [[nodiscard]] Expected<void> read_note_source();
   void start_notes();
   void start_own_shards();
   /// Identities of kcp's exports can be read somewhere.
@@ -123,7 +127,8 @@ class ProxyControl {
   net::Loop loop_;
   net::Signals signals_;
   std::unique_ptr<store::Store> store_;
-  bool keeps_nothing_ = false;  ///< the store is in memory
+  store::EtcdStore* etcd_ = nullptr;  ///< store_, where it is on etcd
+  bool keeps_nothing_ = false;        ///< the store is in memory
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();
@@ -163,17 +168,14 @@ class ProxyControl {
   std::unique_ptr<topology::Feed> feed_;
   std::unique_ptr<proxy::FeedWorld> world_;
   std::unique_ptr<proxy::WorkspaceIssuerBook> issuers_;  ///< with authentication.workspaces
-  std::unique_ptr<kinds::GarbageCollector> collector_;
-  std::unique_ptr<topology::PartitionController> partitions_;
-  std::unique_ptr<endpointslice::SliceController> slices_;
-  std::unique_ptr<topology::ClusterSweeper> sweeper_;
-  std::unique_ptr<topology::StoreImportLog> import_log_;
-  std::unique_ptr<topology::Importer> importer_;
+  std::unique_ptr<ProxyControllers> controllers_;        ///< null before the feed begins
+  std::shared_ptr<void> duty_;  ///< strives for it; null in a store of our own
+  /// Logical clusters that went lately: nobody may have had the duty just then.
+  std::deque<std::pair<TimePoint, std::string>> gone_;
   std::unique_ptr<topology::PartitionNotes> notes_;  ///< null where shards have the Partitions
-  std::unique_ptr<topology::ShardStatusKeeper> shard_status_;  ///< source `objects`
+  std::string note_source_;
   std::shared_ptr<void> own_shards_;
-  bool partitions_held_ = true, slices_held_ = true;
-  TimePoint listed_at_{};
+  bool judged_ = false;  ///< the servers' trust, as all shards are known
   std::unique_ptr<proxy::AdminHandler> admin_;
   std::unique_ptr<auth::CertificateProofs> admin_identities_;  ///< of its clients on TCP
   std::unique_ptr<proxy::AdminGate> admin_gate_;               ///< in front of it on TCP
@@ -186,6 +188,7 @@ class ProxyControl {
   bool stopping_ = false;
   bool waiting_logged_ = false;
   int exit_status_ = 0;
+  Alive alive_;
 };
 
 }  // namespace kintsugi::server

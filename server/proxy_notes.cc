@@ -1,10 +1,10 @@
 // What shards hear of the Partitions that the proxy stores (KK-201).
 #include "base/digest.h"
-#include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "server/proxy_control.h"
 #include "shards/own_requests.h"
+#include "store/compared.h"
 
 namespace kintsugi::server {
 namespace {
@@ -20,26 +20,20 @@ bool ProxyControl::tells_partitions() const noexcept {
          !config_.kcp_command_line && config_.topology.source != "static";
 }
 
-/// A name for this proxy's store, which nobody else knows.
-std::string ProxyControl::note_source() {
-  if (const Expected<store::Entry> known = store_->get(kSourceKey)) {
-    return std::string(known->value.view());
-  }
+/// A name for the store, which nobody else knows: the proxies that share it are one source.
+Expected<void> ProxyControl::read_note_source() {
   const std::string made = sha256_hex(random_bytes(32)).substr(0, 32);
-  std::vector<store::Op> ops;
-  ops.push_back({store::EventType::kPut, std::string(kSourceKey), made, std::nullopt});
-  store_->commit(std::move(ops), [](const Expected<store::CommitResult>& result) {
-    if (!result) {
-      log_warn("the name of the proxy's Partitions is not stored",
-               {{"error", result.error().to_string()}});
-    }
-  });
-  return made;
+  auto source = store::get_or_put(*store_, kSourceKey, made);
+  if (!source) {
+    return fail(std::move(source.error()));
+  }
+  note_source_ = std::move(*source);
+  return {};
 }
 
 void ProxyControl::start_notes() {
   topology::PartitionNotesParams params;
-  params.source = note_source();
+  params.source = note_source_;
   params.owner = [this](std::string_view cluster) -> std::optional<topology::ShardId> {
     const auto fact = feed_->index().cluster(cluster);
     return fact ? std::optional(fact->owner) : std::nullopt;
@@ -54,6 +48,7 @@ void ProxyControl::start_notes() {
                : shards::own_fetch(loop_, *upstream, std::move(request), std::move(done));
   };
   notes_ = std::make_unique<topology::PartitionNotes>(loop_, *objects_, std::move(params));
+  notes_->set_active(!store_->is_shared());  // then with the duty
   feed_->add_listener(*notes_);
 }
 

@@ -56,6 +56,9 @@ Expected<std::shared_ptr<ProxyControl::Candidate>> ProxyControl::load_candidate(
 Expected<void> ProxyControl::take(Candidate& candidate) {
   ProxyFiles* const files = &candidate.files;
   TopologyFiles& topology = candidate.topology;
+  if (auto taken = etcd_ != nullptr ? etcd_->reload_tls() : Expected<void>(); !taken) {
+    return taken;
+  }
   if (auto taken = verifier_->reload(files->client_ca); !taken) {
     return taken;
   }

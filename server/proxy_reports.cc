@@ -45,7 +45,11 @@ proxy::ExplainSources ProxyControl::explain_sources() {
           .ask_groups = config_.topology.groups.any_auto()
                             ? decltype(proxy::ExplainSources::ask_groups)(ask)
                             : nullptr,
-          .slice_shards = [this](const krm::Json& slice) { return slices_->explain(slice); }};
+          .slice_shards =
+              [this](const krm::Json& slice) {
+                return controllers_ != nullptr ? controllers_->slices().explain(slice)
+                                               : std::nullopt;
+              }};
 }
 
 Expected<void> ProxyControl::open_admin() {
@@ -162,7 +166,7 @@ proxy::TopologyReport ProxyControl::topology_report() const {
   report.limits = shared_ != nullptr ? shared_->limits : nullptr;
   report.pressure = shared_ != nullptr ? shared_->pressure : nullptr;
   report.certificates = certificates_;
-  if (partitions_ == nullptr) {
+  if (controllers_ == nullptr) {
     return report;
   }
   std::size_t partitions = 0;
@@ -176,14 +180,15 @@ proxy::TopologyReport ProxyControl::topology_report() const {
         count != nullptr ? static_cast<std::size_t>(count->as_integer()) : 0);
     return true;
   });
-  report.slices = slices_->census();
-  report.kinds = {{"PartitionSet", partitions_->times()},
-                  {"APIExportEndpointSlice", slices_->times()}};
-  report.resources = {{"partitionsets", "PartitionSet", report.partitions_of_sets.size(),
-                       partitions_->stats().sets},
-                      {"partitions", "PartitionSet", partitions, partitions_->stats().partitions},
-                      {"apiexportendpointslices", "APIExportEndpointSlice", report.slices.slices,
-                       slices_->stats().slices}};
+  const topology::PartitionController& sets = controllers_->partitions();
+  const endpointslice::SliceController& slices = controllers_->slices();
+  report.slices = slices.census();
+  report.kinds = {{"PartitionSet", sets.times()}, {"APIExportEndpointSlice", slices.times()}};
+  report.resources = {
+      {"partitionsets", "PartitionSet", report.partitions_of_sets.size(), sets.stats().sets},
+      {"partitions", "PartitionSet", partitions, sets.stats().partitions},
+      {"apiexportendpointslices", "APIExportEndpointSlice", report.slices.slices,
+       slices.stats().slices}};
   return report;
 }
 

@@ -5,7 +5,9 @@
 
 #include "base/data_folder.h"
 #include "base/log.h"
+#include "net/service_notices.h"
 #include "server/files.h"
+#include "server/internal/etcd_opening.h"
 #include "server/internal/exec_plugin.h"
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
@@ -18,6 +20,9 @@ namespace {
 
 constexpr Duration kFeedRetry = milliseconds(20);
 constexpr Duration kBackendRetry = milliseconds(500);
+constexpr Duration kStoreOpens = seconds(600);  // the mirror of the largest store
+
+std::string mirror_in(const std::string& data_dir) { return data_dir + "/mirror"; }
 
 void tell_audit_level(const auth::AuditPolicy& policy) {
   if (policy.wants_bodies()) {
@@ -41,18 +46,64 @@ bool ProxyControl::is_unknown_somewhere() const {
                      [](const auto& one) { return one.code == 401; });
 }
 
+Expected<void> ProxyControl::open_lmdb() {
+  if (file_exists(mirror_in(config_.data_dir))) {
+    return fail(Errc::kConfig,
+                "the data of this proxy is in etcd (" + mirror_in(config_.data_dir) + ")");
+  }
+  store::LmdbParams params;
+  params.directory = config_.data_dir;
+  auto store = store::open_or_rescue(std::move(params));
+  if (!store) {
+    return fail(std::move(store.error()));
+  }
+  store_ = std::move(*store);
+  set_data_folder(config_.data_dir);
+  return {};
+}
+
+/// A folder with data of its own stays with that.
+Expected<void> ProxyControl::open_etcd() {
+  if (file_exists(config_.data_dir + "/data.mdb")) {
+    return fail(Errc::kConfig, "the data of this proxy is in " + config_.data_dir);
+  }
+  net::service_notices().status("opens its store");
+  net::service_notices().extend(kStoreOpens);
+  const proxy::StoreConfig& config = config_.store;
+  store::EtcdParams params;
+  params.endpoints = config.endpoints;
+  params.prefix = config.prefix;
+  params.ca_file = config.ca_file;
+  params.cert_file = config.cert_file;
+  params.key_file = config.key_file;
+  params.user = config.user;
+  params.insecure = config.insecure;
+  params.compacts = config.compacts;
+  params.stale_limit = config.stale_limit;
+  params.mirror_directory = mirror_in(config_.data_dir);
+  auto store = open_etcd_store(std::move(params), config.password_file);
+  if (!store) {
+    return fail(std::move(store.error()));
+  }
+  etcd_ = store->get();
+  store_ = std::move(*store);
+  set_data_folder(mirror_in(config_.data_dir));
+  return {};
+}
+
 Expected<void> ProxyControl::open_store() {
   Expected<void> made = make_directories(config_.data_dir);
-  if (made) {
-    store::LmdbParams params;
-    params.directory = config_.data_dir;
-    auto store = store::open_or_rescue(std::move(params));
-    if (store) {
-      store_ = std::move(*store);
-      set_data_folder(config_.data_dir);
-      return {};
+  if (config_.store.is_etcd) {
+    if (made) {
+      made = open_etcd();
     }
-    made = fail(std::move(store.error()));
+    return made ? std::move(made) : fail(std::move(made.error()).at("store"));
+  }
+  if (made) {
+    made = open_lmdb();
+  }
+  if (made) {
+    return {};
   }
   proxy::GroupModes& groups = config_.topology.groups;
   const bool keeps = groups.partitions == proxy::GroupMode::kProxy ||

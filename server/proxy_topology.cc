@@ -2,12 +2,11 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <set>
 
+#include "base/log.h"
 #include "base/process_pages.h"
 #include "base/random.h"
 #include "base/version.h"
-#include "krm/annotations.h"
 #include "net/service_notices.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
@@ -18,7 +17,10 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kHoldPoll = milliseconds(10);
-constexpr Duration kExportsLimit = seconds(5);  // slices wait no longer for a shard
+constexpr const char* kDuty = "status";
+/// Longer than nobody has the duty, when its holder goes.
+constexpr Duration kGoneKept = seconds(60);
+constexpr std::size_t kMostGone = 10'000;
 
 /// What is left of a mapping file when a backend takes the proxy for a user, until the file is
 /// another: entries that assert nothing by a certificate.
@@ -122,9 +124,6 @@ Expected<void> ProxyControl::start_feed() {
   judge_->start(*feed_, backend_pairs(), config_.mapping_file);
   start_controllers();
   const bool is_static = config_.topology.source == "static";
-  if (!is_static) {
-    start_import();
-  }
   if (tells_partitions()) {
     start_notes();
   }
@@ -145,13 +144,7 @@ Expected<void> ProxyControl::start_feed() {
     loop_.stop();
   }
   follow_files();  // those that the kubeconfigs name
-  const auto poll = [this](const auto& self) -> void {
-    release_controllers();
-    if (slices_held_) {
-      hold_timer_.start(kHoldPoll, [self] { self(self); });
-    }
-  };
-  poll(poll);
+  release_controllers();
   return {};
 }
 
@@ -183,73 +176,89 @@ void ProxyControl::tell_ready(bool ready) {
 }
 
 void ProxyControl::start_controllers() {
-  // Owners of kinds that the proxy does not store are never taken for absent.
-  collector_ = std::make_unique<kinds::GarbageCollector>(
-      apiserver::ControllerContext{loop_, *objects_server_, *registry_});
-  collector_->start();
-  std::set<std::string> clusters;
-  for (const auto& kind : registry_->all("*")) {
-    objects_->list("*", kind->group, kind->plural, [&](const krm::Json& object) {
-      clusters.emplace(object.text({"metadata", "annotations", krm::kClusterAnnotation}));
-      return true;
-    });
-  }
-  for (const std::string& cluster : clusters) {
-    collector_->add_cluster(cluster);
-  }
-  partitions_ = std::make_unique<topology::PartitionController>(
-      loop_, *objects_, [this] { return world_->shard_table(); });
-  endpointslice::SliceDefaults slices = config_.endpoint_slice;
-  const proxy::GroupMode mode = config_.topology.groups.slices;
-  slices.make_defaults = mode == proxy::GroupMode::kProxy ||
-                         (mode == proxy::GroupMode::kAuto && !config_.kcp_command_line);
-  slices_ = std::make_unique<endpointslice::SliceController>(loop_, *objects_, *world_, slices);
-  partitions_->hold();
-  slices_->hold();
-  std::vector<topology::ClusterSweeper::Resource> resources;
-  for (const auto& kind : registry_->all("*")) {
-    resources.emplace_back(kind->group, kind->plural);
-  }
-  // Sets before their Partitions, which would be made again.
-  std::sort(resources.rbegin(), resources.rend());
-  sweeper_ = std::make_unique<topology::ClusterSweeper>(
-      loop_, *objects_, std::move(resources),
-      [this](std::string_view cluster) { return feed_->index().cluster(cluster).has_value(); });
   world_->set_events(
-      {.shards_changed =
-           [this] {
-             partitions_->shards_changed();
-             slices_->shards_changed();
+      {.shards_changed = [this] { controllers_->shards_changed(); },
+       .shards_relisted = [this] { controllers_->shards_relisted(); },
+       .export_changed =
+           [this](std::string_view cluster, std::string_view name) {
+             controllers_->export_changed(cluster, name);
            },
-       .shards_relisted = [this] { slices_->full_pass(); },
-       .export_changed = [this](std::string_view cluster,
-                                std::string_view name) { slices_->export_changed(cluster, name); },
-       .cluster_gone = [this](std::string_view cluster) { sweeper_->cluster_gone(cluster); },
-       .path_changed = [this](std::string_view segment) { slices_->path_changed(segment); },
-       .imported =
-           [this](topology::ShardId shard) {
-             return importer_ == nullptr || importer_->is_done(shard);
-           }});
+       .cluster_gone = [this](std::string_view cluster) { cluster_gone(cluster); },
+       .path_changed = [this](std::string_view segment) { controllers_->path_changed(segment); },
+       .imported = [this](topology::ShardId shard) { return controllers_->is_imported(shard); }});
+  if (!store_->is_shared()) {
+    take_duty(store::Fence{kDuty, 0});
+    return;
+  }
+  take_duty({});  // until it is known who has it
+  duty_ = store_->compete(kDuty, [&loop = loop_, take = alive_.guard([this](const auto& held) {
+                            take_duty(held);
+                          })](const std::optional<store::Fence>& held) {
+    loop.post([take = take, held]() mutable { take(held); });
+  });
 }
 
-/// What a kcp shard holds of the kinds that are stored here now (T-04).
-void ProxyControl::start_import() {
-  import_log_ = std::make_unique<topology::StoreImportLog>(loop_, *store_);
-  topology::ImportParams params;
-  params.upstream = [this](const std::string& shard, const std::string& url) {
-    return upstream_to(url, admin_tls_.of(shard));
-  };
-  params.imports = [groups = config_.topology.groups](std::string_view group) {
-    return (group == "topology.kcp.io" ? groups.partitions : groups.slices) ==
-           proxy::GroupMode::kProxy;
-  };
-  params.headers = agent_headers();
-  params.identity = [this] { return std::string(feed_->identity("topology.kcp.io")); };
-  params.busy = [this](bool busy) { busy ? partitions_->hold() : partitions_->release(); };
-  params.imported = [this](topology::ShardId shard) { world_->shard_imported(shard); };
-  importer_ =
-      std::make_unique<topology::Importer>(loop_, *objects_, *import_log_, std::move(params));
-  feed_->add_listener(*importer_);
+/// Those of before are gone before the next begin: whoever takes a duty twice writes under another
+/// fence.
+void ProxyControl::take_duty(const std::optional<store::Fence>& held) {
+  if (stopping_) {
+    return;
+  }
+  const bool is_first = controllers_ == nullptr;
+  controllers_.reset();
+  ProxyControllersParams params{.loop = loop_,
+                                .store = *store_,
+                                .server = *objects_server_,
+                                .registry = *registry_,
+                                .feed = *feed_,
+                                .world = *world_,
+                                .slices = config_.endpoint_slice,
+                                .upstream = {},
+                                .headers = agent_headers(),
+                                .groups = config_.topology.groups,
+                                .has_shards = config_.topology.source == "objects"};
+  const proxy::GroupMode mode = config_.topology.groups.slices;
+  params.slices.make_defaults = mode == proxy::GroupMode::kProxy ||
+                                (mode == proxy::GroupMode::kAuto && !config_.kcp_command_line);
+  if (config_.topology.source != "static") {
+    params.upstream = [this](const std::string& shard, const std::string& url) {
+      return upstream_to(url, admin_tls_.of(shard));
+    };
+  }
+  controllers_ = std::make_unique<ProxyControllers>(params, held);
+  for (const auto& [at, cluster] : gone_) {
+    controllers_->cluster_gone(cluster);
+  }
+  if (notes_ != nullptr) {
+    notes_->set_active(held.has_value());
+  }
+  if (store_->is_shared() && !is_first) {
+    log_info(held ? "proxy leads" : "proxy does not lead any more", {{"duty", kDuty}});
+  }
+  if (!is_first) {
+    release_controllers();
+  }
+}
+
+void ProxyControl::give_up_duty() {
+  controllers_.reset();
+  duty_.reset();
+  if (notes_ != nullptr) {
+    notes_->set_active(false);
+  }
+  hold_timer_.cancel();
+  if (world_ != nullptr) {
+    world_->set_events({});
+  }
+}
+
+void ProxyControl::cluster_gone(std::string_view cluster) {
+  controllers_->cluster_gone(cluster);
+  const TimePoint now = loop_.now();
+  while (!gone_.empty() && (gone_.front().first + kGoneKept < now || gone_.size() >= kMostGone)) {
+    gone_.pop_front();
+  }
+  gone_.emplace_back(now, cluster);
 }
 
 /// Shards are objects of our own: they are the topology, and say how they are (T-05).
@@ -267,27 +276,16 @@ void ProxyControl::start_own_shards() {
     return true;
   });
   feed_->shards_complete();
-  shard_status_ = std::make_unique<topology::ShardStatusKeeper>(loop_, *objects_,
-                                                                [this] { return feed_->status(); });
 }
 
-/// Before the shards are known nothing can be computed from them: a restart must not take every
-/// Partition away and make it again.
+/// Again and again until nothing waits any more.
 void ProxyControl::release_controllers() {
-  const topology::Snapshot& index = feed_->index();
-  if (!index.shards_listed()) {
-    return;
-  }
-  if (partitions_held_) {
-    partitions_held_ = false;
+  if (!judged_ && feed_->index().shards_listed()) {
+    judged_ = true;
     judge_->shards_listed();
-    listed_at_ = loop_.now();
-    partitions_->release();
   }
-  const bool known = feed_->ready() && index.all_synced(topology::Resource::kExports);
-  if (slices_held_ && (known || loop_.now() - listed_at_ > kExportsLimit)) {
-    slices_held_ = false;
-    slices_->release();
+  if (!controllers_->release() || !judged_) {
+    hold_timer_.start(kHoldPoll, [this] { release_controllers(); });
   }
 }
 

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,6 +27,7 @@
 #include "net/watchdog.h"
 #include "server/encryption.h"
 #include "server/files.h"
+#include "server/internal/etcd_opening.h"
 #include "server/internal/file_watch.h"
 #include "server/internal/shard_credentials.h"
 #include "server/internal/webhook_server.h"
@@ -155,23 +155,12 @@ class ShardProgram {
       return fail(Errc::kConfig, "--store: the data of this shard is in " + data);
     }
     store::EtcdParams etcd = options_.etcd;
-    if (!options_.etcd_password_file.empty()) {
-      auto password = read_secret_file(options_.etcd_password_file);
-      if (!password) {
-        return fail(std::move(password.error()));
-      }
-      std::string_view text = password->view();
-      while (text.ends_with('\n')) {
-        text.remove_suffix(1);
-      }
-      etcd.password = Secret::copy_of(text);
-    }
     if (etcd.prefix.empty()) {
       etcd.prefix = "/kintsugi/shards/" + options_.name;
     }
     etcd.mirror_directory = mirror_folder();
     etcd.books = controlplane::workspace_books();
-    auto opened = store::EtcdStore::open(std::move(etcd));
+    auto opened = open_etcd_store(std::move(etcd), options_.etcd_password_file);
     if (!opened) {
       return fail(std::move(opened.error()));
     }

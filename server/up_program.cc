@@ -61,14 +61,22 @@ std::string last_line(const std::string& path) {
   return std::string(rest.substr(rest.rfind('\n') + 1));
 }
 
+std::string proxies_of(const UpOptions& options) {
+  return options.proxies == 1 ? "a proxy" : std::to_string(options.proxies) + " proxies";
+}
+
 void print_welcome(const UpOptions& options) {
   const Layout& layout = options.layout;
   const std::string last = shard_name(options.shards - 1);
   const std::string shards = options.shards == 1 ? "one shard (" + last + ")"
                                                  : std::to_string(options.shards) + " shards (" +
                                                        shard_name(0) + " … " + last + ")";
+  std::string at = "https://" + options.address + ":" + std::to_string(options.port);
+  for (std::uint32_t i = 1; i < options.proxies; ++i) {
+    at += ", :" + std::to_string(port_of_proxy(options, i));
+  }
   std::printf(
-      "Kintsugi is ready: a proxy at https://%s:%u and %s.\n\n"
+      "Kintsugi is ready: %s at %s and %s.\n\n"
       "In another terminal:\n\n"
       "  export KUBECONFIG=%s\n"
       "  kubectl get shards\n"
@@ -80,7 +88,7 @@ void print_welcome(const UpOptions& options) {
       "  kubectl --server=https://%s:%u/clusters/root:demo create configmap hello "
       "--from-literal=who=world\n\n"
       "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
-      options.address.c_str(), options.port, shards.c_str(), layout.admin_kubeconfig().c_str(),
+      proxies_of(options).c_str(), at.c_str(), shards.c_str(), layout.admin_kubeconfig().c_str(),
       options.address.c_str(), options.port, layout.logs().c_str(), layout.dir.c_str());
   for (const std::string& role : options.workers) {
     const RoleNames names{role};
@@ -137,11 +145,11 @@ class Installation {
     if (auto started = start_shards(); !started) {
       return started;
     }
-    if (auto started = start_proxy(); !started) {
+    if (auto started = start_proxies(); !started) {
       return started;
     }
-    tell_terminal("starting a proxy and " + std::to_string(options_.shards) + " shards in " +
-                  options_.layout.dir + " …\n");
+    tell_terminal("starting " + proxies_of(options_) + " and " + std::to_string(options_.shards) +
+                  " shards in " + options_.layout.dir + " …\n");
     return start_probe();
   }
 
@@ -181,7 +189,7 @@ class Installation {
   }
 
   Expected<void> start_shards() {
-    const auto store = store_arguments(options_.layout, {options_.uses_etcd, options_.etcd_urls});
+    const auto store = store_arguments(options_);
     if (!store) {
       return fail(store.error().clone());
     }
@@ -204,7 +212,7 @@ class Installation {
       for (std::string& more : options_.tenants.arguments()) {
         arguments.push_back(std::move(more));
       }
-      for (std::string& more : options_.limits.arguments(options_.shards)) {
+      for (std::string& more : options_.limits.arguments(options_.shards + options_.proxies - 1)) {
         arguments.push_back(std::move(more));
       }
       if (auto started = start_server(shard_name(i), std::move(arguments)); !started) {
@@ -214,11 +222,16 @@ class Installation {
     return {};
   }
 
-  Expected<void> start_proxy() {
-    return start_server(kProxy, {"proxy", "--config", options_.layout.proxy_config()});
+  Expected<void> start_proxies() {
+    auto done = write_proxy_configs(options_);
+    for (std::uint32_t i = 0; done && i < options_.proxies; ++i) {
+      const std::string name = proxy_name(i);
+      done = start_server(name, {"proxy", "--config", options_.layout.proxy_config(name)});
+    }
+    return done;
   }
 
-  /// Shards in their order, then the proxy.
+  /// Shards in their order, then the proxies.
   Expected<void> start_probe() {
     net::TlsParams tls;
     tls.ca_file = Pki(options_.layout.pki()).certificate("serving-ca");
@@ -231,7 +244,9 @@ class Installation {
       targets.push_back(
           {"127.0.0.1", [this, i] { return last_port(options_.layout, shard_name(i), {}); }});
     }
-    targets.push_back({local_host(options_), [this] { return options_.port; }});
+    for (std::uint32_t i = 0; i < options_.proxies; ++i) {
+      targets.push_back({local_host(options_), [this, i] { return port_of_proxy(options_, i); }});
+    }
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
                                           [this] { on_served(); });
     return {};

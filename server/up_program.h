@@ -21,6 +21,7 @@ struct UpOptions {
   std::uint16_t admin_port = 0;   ///< of the proxy's admin listener on 127.0.0.1; 0: no TCP
   std::uint32_t shards = 3;       ///< 1 to 64: root, shard-1, shard-2, …
   std::uint32_t shard_loops = 1;  ///< of each
+  std::uint32_t proxies = 1;      ///< 1 to 8: proxy, proxy-2, …; several with `uses_etcd` alone
   /// Labels, given to the shards in turn; at least one.
   std::vector<std::string> regions = {"eu-west-1", "us-east-1", "ap-south-1"};
   /// Roles whose workers run beside the shards, each known_worker_roles() at most once.
@@ -32,7 +33,7 @@ struct UpOptions {
   ShardRevocations revocations;  ///< for the proxy and every shard
   std::string join_address;      ///< where who has a token joins (SE-147); "": nowhere
   std::uint16_t join_port = 0;
-  /// Of shards: whether their data is in etcd, and which one; none is named: `up` runs one itself.
+  /// Whether data is in etcd, and which one; none is named: `up` runs one itself.
   bool uses_etcd = false;
   std::vector<std::string> etcd_urls;
   /// What the processes are told of their logs, for the file that one of them writes.

@@ -53,6 +53,16 @@ PartitionNotes::PartitionNotes(net::Loop& loop, Objects& objects, PartitionNotes
 
 PartitionNotes::~PartitionNotes() = default;
 
+void PartitionNotes::set_active(bool active) {
+  if (std::exchange(active_, active) || !active) {
+    return;
+  }
+  for (auto& [id, shard] : shards_) {
+    shard.told.clear();  // who knows what the other one has told
+    add_all(shard);
+  }
+}
+
 void PartitionNotes::on_change(const ShardChanged& change) {
   const auto found = shards_.find(change.shard.id);
   if (found == shards_.end()) {
@@ -149,7 +159,7 @@ std::string PartitionNotes::body_of(std::string_view cluster, std::string_view p
 void PartitionNotes::run(const std::string& text, net::WorkQueue::Finished finished) {
   const Key key = parse(text);
   const auto found = shards_.find(key.shard);
-  if (found == shards_.end() || !found->second.users.contains(text)) {
+  if (!active_ || found == shards_.end() || !found->second.users.contains(text)) {
     finished(true);
     return;
   }

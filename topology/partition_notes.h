@@ -42,6 +42,9 @@ class PartitionNotes final : public FeedListener {
   PartitionNotes(net::Loop& loop, Objects& objects, PartitionNotesParams params);
   ~PartitionNotes();
 
+  /// Another process tells the shards while this one is not active; it is from the start.
+  void set_active(bool active);
+
   void on_change(const ShardChanged& change) override;
   void on_change(const WorkspaceChanged& change) override;
   void on_change(const LogicalClusterChanged& change) override;
@@ -77,6 +80,7 @@ class PartitionNotes final : public FeedListener {
   net::Loop& loop_;
   Objects& objects_;
   const PartitionNotesParams params_;
+  bool active_ = true;
   std::map<ShardId, Shard> shards_;
   std::set<std::string, std::less<>> lost_;  ///< keys whose logical cluster has no owner yet
   std::shared_ptr<void> subscription_;

@@ -6,15 +6,17 @@
 #include "aggregation/position/internal/record_keys.h"
 #include "aggregation/position/slot_uid.h"
 #include "base/log.h"
-#include "base/strings.h"
 #include "base/time.h"
-#include "krm/json.h"
 
 namespace kintsugi::aggregation {
 namespace {
 
 constexpr Duration kPause = seconds(1);  ///< changes within it share a generation
 constexpr Duration kRetry = seconds(1);
+constexpr Duration kBusy = milliseconds(20);  ///< after another proxy
+/// A shard that is seen here and that the table lacks was removed by a proxy that knew it sooner,
+/// unless it stays.
+constexpr Duration kLag = seconds(5);
 
 SlotChange change_of(const topology::Snapshot& snapshot) {
   SlotChange change;
@@ -46,38 +48,8 @@ SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotP
 
 SlotKeeper::~SlotKeeper() = default;
 
-Expected<std::uint32_t> SlotKeeper::take_epoch() {
-  if (shared_ != nullptr) {
-    return take_shared_epoch();
-  }
-  const Expected<store::Entry> last = store_.get(kEpochKey);
-  if (!last && last.error().code() != Errc::kNotFound) {
-    return fail(last.error().clone());
-  }
-  std::uint32_t epoch = 0;
-  if (last) {
-    const auto read = parse_decimal<std::uint32_t>(last->value.view());
-    if (!read || *read > kMaxEpoch) {
-      return fail(Errc::kCorrupt, "the epoch in the store is no number of starts");
-    }
-    epoch = *read;
-  }
-  if (epoch == kMaxEpoch) {
-    log_error("sequence cursors begin anew: clients may take new ones for old", {});
-    epoch = 0;
-  }
-  ++epoch;
-  std::vector<store::Op> ops;
-  ops.push_back(
-      {store::EventType::kPut, std::string(kEpochKey), std::to_string(epoch), std::nullopt});
-  if (const auto stored = store_.commit_wait(std::move(ops)); !stored) {
-    return fail(stored.error().clone());
-  }
-  return epoch;
-}
-
 void SlotKeeper::publish() {
-  publish_(history_, configured_keys_.empty() ? keys_ : configured_keys_);
+  publish_(own_ != nullptr ? own_ : history_, configured_keys_.empty() ? keys_ : configured_keys_);
 }
 
 void SlotKeeper::set_keys(TokenKeys keys) {
@@ -94,32 +66,14 @@ Expected<void> SlotKeeper::start() {
     follow_record();
     return {};
   }
-  const Expected<store::Entry> table = store_.get(kTableKey);
-  if (table) {
-    const Expected<krm::Json> json = krm::Json::parse(table->value.view());
-    Expected<SlotHistory> read = json ? SlotHistory::from_json(*json) : fail(Errc::kCorrupt);
-    if (!read) {
-      return fail(std::move(read.error()).at("slot table in the store"));
-    }
-    history_ = std::make_shared<const SlotHistory>(std::move(*read));
-  } else if (table.error().code() != Errc::kNotFound) {
-    return fail(table.error().clone());
+  if (store_.is_shared()) {
+    follow_store();
   }
-  const Expected<store::Entry> key = store_.get(kTokenKey);
-  Secret secret;
-  if (key) {
-    secret = Secret::copy_of(key->value.view());
-  } else {
-    is_new_ = true;
-    secret = Secret(random_bytes(32));
-    std::vector<store::Op> ops;
-    ops.push_back(
-        {store::EventType::kPut, std::string(kTokenKey), std::string(secret.view()), std::nullopt});
-    if (const auto stored = store_.commit_wait(std::move(ops)); !stored) {
-      return fail(stored.error().clone());
+  for (const auto step : {&SlotKeeper::read_table, &SlotKeeper::make_key}) {
+    if (auto done = (this->*step)(); !done) {
+      return done;
     }
   }
-  keys_ = {{1, std::move(secret)}};
   publish();
   look();
   return {};
@@ -145,27 +99,69 @@ void SlotKeeper::look() {
   if (busy_ || !snapshot.shards_listed()) {
     return;
   }
-  SlotChange change = change_of(snapshot);
-  change.rolled_back = rolled_back_;
-  if (shared_ != nullptr && fixed_generation_ == 0) {
-    look_shared(std::move(change));
+  SlotChange own = change_of(snapshot);
+  own.rolled_back = rolled_back_;
+  if (fixed_generation_ != 0) {
+    look_fixed(std::move(own));
     return;
   }
-  if (fixed_generation_ != 0) {
-    if (auto next = fixed_table(change)) {
-      store_table(std::move(*next));
-    }
+  if (shared_ != nullptr) {
+    look_shared(std::move(own));
     return;
   }
   // Merged reads wait for a shard without a slot.
-  const bool urgent = std::any_of(change.present.begin(), change.present.end(),
-                                  [this](const auto& uid) { return !history_->slot_of(uid); });
+  bool urgent = std::any_of(own.present.begin(), own.present.end(),
+                            [this](const auto& uid) { return !history_->slot_of(uid); });
+  SlotChange change = own;
+  if (store_.is_shared()) {
+    const News news = this->news(own);
+    if (!news.is_any) {
+      return;
+    }
+    change = shared_change(*history_, own, told_, news.missed);
+  }
   if (waiting_ && !urgent) {
     return;
   }
-  rolled_back_.clear();
   if (auto next = history_->changed(change, unix_seconds(), kept_)) {
-    store_table(std::move(*next));
+    store_table(std::move(*next), std::move(own));
+  } else {
+    take_told(std::move(own));
+  }
+}
+
+SlotKeeper::News SlotKeeper::news(const SlotChange& own) {
+  const TimePoint now = loop_.now();
+  News news;
+  for (const std::string& uid : own.present) {
+    if (!history_->slot_of(uid)) {
+      news.is_lost = true;
+      if (missing_.try_emplace(uid, now).first->second + kLag <= now) {
+        news.missed.insert(uid);
+      }
+    }
+  }
+  std::erase_if(missing_, [this](const auto& one) { return history_->slot_of(one.first); });
+  const bool same = told_ && told_->present == own.present && told_->labels == own.labels;
+  news.is_any = !same || !news.missed.empty() || !own.rolled_back.empty();
+  if (!news.is_any && news.is_lost) {
+    wait_for_more(kLag);
+  }
+  return news;
+}
+
+void SlotKeeper::look_fixed(SlotChange own) {
+  auto next = fixed_table(own);
+  if (!next) {
+    return;
+  }
+  const bool is_ahead =
+      table_at_ != 0 && history_->current().generation >= next->current().generation;
+  if (!store_.is_shared() || !is_ahead) {
+    store_table(std::move(*next), std::move(own));
+  } else if (own_ == nullptr || own_->current() != next->current()) {
+    own_ = std::make_shared<const SlotHistory>(std::move(*next));
+    publish();
   }
 }
 
@@ -176,36 +172,73 @@ void SlotKeeper::mark_rolled_back(const std::string& uid) {
   look();
 }
 
-void SlotKeeper::store_table(SlotHistory next) {
+void SlotKeeper::wait_for_more(Duration pause) {
+  waiting_ = true;
+  timer_.start(pause, [this] {
+    waiting_ = false;
+    look();
+  });
+}
+
+void SlotKeeper::take_told(SlotChange told) {
+  std::erase_if(rolled_back_, [&told](const std::string& uid) {
+    return std::find(told.rolled_back.begin(), told.rolled_back.end(), uid) !=
+           told.rolled_back.end();
+  });
+  told.rolled_back.clear();
+  told_ = std::move(told);
+}
+
+void SlotKeeper::store_table(SlotHistory next, SlotChange told) {
   busy_ = true;
   auto table = std::make_shared<const SlotHistory>(std::move(next));
   std::vector<store::Op> ops;
   ops.push_back(
       {store::EventType::kPut, std::string(kTableKey), table->to_json().dump(), std::nullopt});
-  store_.commit(std::move(ops), [this, owner = alive_.weak(), &loop = loop_,
-                                 table](Expected<store::CommitResult> result) {
-    loop.post([this, owner, table, ok = result.has_value()] {
-      if (!owner) {
-        return;
+  if (shared_ == nullptr) {  // else nobody has read it
+    ops.back().expected = table_at_;
+  }
+  store_.commit(std::move(ops), [this, owner = alive_.weak(), &loop = loop_, table,
+                                 told = std::move(told)](Expected<store::CommitResult> result) {
+    auto kept = std::make_shared<Expected<store::CommitResult>>(std::move(result));
+    loop.post([this, owner, table, told, kept] {
+      if (owner) {
+        stored(table, told, *kept);
       }
-      busy_ = false;
-      waiting_ = true;  // what changes within a second is one change
-      timer_.start(ok ? kPause : kRetry, [this] {
-        waiting_ = false;
-        look();
-      });
-      if (!ok) {
-        log_error("the slot table cannot be stored", {});
-        return;
-      }
-      history_ = table;
-      log_info("the shards have changed",
-               {{"generation", static_cast<std::uint64_t>(table->current().generation)},
-                {"slots", static_cast<std::uint64_t>(table->current().uids.size())}});
-      publish();
-      look();
     });
   });
+}
+
+void SlotKeeper::stored(const SlotHistoryPtr& table, SlotChange told,
+                        const Expected<store::CommitResult>& result) {
+  if (result && result->conflict) {  // another proxy was first: again, on what it has written
+    store_.synchronize([&loop = loop_, again = alive_.guard([this] {
+      busy_ = false;
+      look_at_records();
+      wait_for_more(kBusy);
+    })](const Expected<store::Revision>& /*at*/) { loop.post(again); });
+    return;
+  }
+  busy_ = false;
+  wait_for_more(result ? kPause : kRetry);  // what changes within a second is one change
+  if (!result) {
+    log_error("the slot table cannot be stored", {{"error", result.error().to_string()}});
+    return;
+  }
+  take_told(std::move(told));
+  history_ = table;
+  table_at_ = result->revision;
+  own_.reset();
+  tell_of_table();
+  publish();
+  look_at_records();
+  look();
+}
+
+void SlotKeeper::tell_of_table() const {
+  log_info("the shards have changed",
+           {{"generation", static_cast<std::uint64_t>(history_->current().generation)},
+            {"slots", static_cast<std::uint64_t>(history_->current().uids.size())}});
 }
 
 }  // namespace kintsugi::aggregation

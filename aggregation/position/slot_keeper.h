@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ namespace kintsugi::aggregation {
 /// Keeps what cursors and continue tokens mean (AGG-509, AGG-612) in the proxy's
 /// store: the slot table, which follows the shards of the snapshot, and the key that tokens are
 /// made with. A table is stored before any loop hears of it, so that no cursor outlives its
-/// meaning. With a shared record all that is in it instead, and the replicas that have the same one
-/// mint equal cursors; what others write shows within a tenth of a second. Threads: the control
-/// loop's.
+/// meaning. Where several proxies share the store, each writes what it has found out into the
+/// records as they are, by comparison, and follows what others write (GR-202): they mint equal
+/// cursors. With a shared file all that is in it instead; what others write there shows within a
+/// tenth of a second. Threads: the control loop's.
 class SlotKeeper {
  public:
   using Publish = std::function<void(SlotHistoryPtr, TokenKeys)>;
@@ -38,7 +40,8 @@ class SlotKeeper {
   SlotKeeper& operator=(const SlotKeeper&) = delete;
 
   /// The table is what the configuration says, once the snapshot has exactly these shards; a
-  /// generation of 0: it follows the snapshot again. @param uids  in the order of their slots
+  /// generation of 0: it follows the snapshot again. In a store that others share, too, a later
+  /// generation stays: theirs is the newer configuration. @param uids  in the order of their slots
   void fix(std::uint32_t generation, std::vector<std::string> uids);
 
   /// Keys of continue tokens from a file; empty: those that are stored.
@@ -58,10 +61,31 @@ class SlotKeeper {
   [[nodiscard]] bool is_new() const noexcept { return is_new_; }
 
  private:
+  /// What there is to be said of the shards where others write the table, too.
+  struct News {
+    bool is_any = false;
+    bool is_lost = false;          ///< a shard that is seen here has no slot
+    std::set<std::string> missed;  ///< those for which that has been so for long
+  };
   void look();
+  [[nodiscard]] News news(const SlotChange& own);
+  void look_fixed(SlotChange own);
   [[nodiscard]] std::optional<SlotHistory> fixed_table(SlotChange change) const;
-  void store_table(SlotHistory next);
+  /// @param told  what it says of the shards here
+  void store_table(SlotHistory next, SlotChange told);
+  void stored(const SlotHistoryPtr& table, SlotChange told,
+              const Expected<store::CommitResult>& result);
+  void wait_for_more(Duration pause);
+  void tell_of_table() const;
+  void take_told(SlotChange told);
   void publish();
+  // slot_keeper_records.cc
+  [[nodiscard]] Expected<void> read_table();
+  /// Whether it is another one than that which is known.
+  [[nodiscard]] Expected<bool> read_key();
+  [[nodiscard]] Expected<void> make_key();
+  void follow_store();
+  void look_at_records();
   // slot_keeper_shared.cc
   [[nodiscard]] Expected<std::uint32_t> take_shared_epoch();
   void look_shared(SlotChange own);
@@ -73,17 +97,20 @@ class SlotKeeper {
   std::shared_ptr<topology::SnapshotView> view_;
   Publish publish_;
   SlotHistoryPtr history_ = std::make_shared<const SlotHistory>();
-  TokenKeys keys_;             // that are stored
-  TokenKeys configured_keys_;  // go before them
+  store::Revision table_at_ = 0;  // of history_ in the store; 0: it is not there
+  SlotHistoryPtr own_;            // instead of history_, which others have ahead of us; may be null
+  TokenKeys keys_;                // that are stored
+  TokenKeys configured_keys_;     // go before them
   std::uint32_t fixed_generation_ = 0;
   std::size_t kept_ = kGenerationsKept;
   std::vector<std::string> fixed_uids_;
   std::vector<std::string> rolled_back_;  // not stored yet
   net::Timer timer_;
   std::unique_ptr<SharedRecord> shared_;
-  std::optional<SlotChange> told_;            // to the record, last
-  std::map<std::string, TimePoint> missing_;  // in the record, since then
+  std::optional<SlotChange> told_;            // to those who write the table, too; last
+  std::map<std::string, TimePoint> missing_;  // in the table, since then
   net::Timer follow_timer_;
+  std::shared_ptr<void> changes_;  // of the records, by others
   bool is_new_ = false;
   bool busy_ = false;     // a table is on its way to the disk
   bool waiting_ = false;  // for the second that changes share

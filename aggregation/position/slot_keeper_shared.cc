@@ -1,6 +1,4 @@
 // SlotKeeper: with a record that replicas share.
-#include <algorithm>
-#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -18,9 +16,6 @@ constexpr Duration kFollow = milliseconds(100);  ///< looks at the record
 constexpr Duration kPause = seconds(1);          ///< changes within it share a generation
 constexpr Duration kBusy = milliseconds(20);     ///< another replica writes
 constexpr int kStartTries = 500;
-/// A shard that this replica sees and the record lacks was removed by one that knew it sooner,
-/// unless it stays.
-constexpr Duration kLag = seconds(5);
 
 bool is_older(const SlotHistory& one, const SlotHistory& other) {
   const auto age = [](const SlotHistory& history) {
@@ -54,26 +49,8 @@ Expected<std::uint32_t> SlotKeeper::take_shared_epoch() {
 }
 
 void SlotKeeper::look_shared(SlotChange own) {
-  const TimePoint now = loop_.now();
-  bool is_lost = false;
-  std::set<std::string> missed;
-  for (const std::string& uid : own.present) {
-    if (!history_->slot_of(uid)) {
-      is_lost = true;
-      if (missing_.try_emplace(uid, now).first->second + kLag <= now) {
-        missed.insert(uid);
-      }
-    }
-  }
-  std::erase_if(missing_, [this](const auto& one) { return history_->slot_of(one.first); });
-  const bool same = told_ && told_->present == own.present && told_->labels == own.labels;
-  if (same && missed.empty() && own.rolled_back.empty()) {
-    if (is_lost) {
-      timer_.start(kLag, [this] { look(); });
-    }
-    return;
-  }
-  if (waiting_ && !is_lost) {
+  const News news = this->news(own);
+  if (!news.is_any || (waiting_ && !news.is_lost)) {
     return;
   }
   bool wrote = false;
@@ -84,7 +61,7 @@ void SlotKeeper::look_shared(SlotChange own) {
       found.token_secret = keys_.front().secret;
       wrote = true;
     }
-    if (auto next = found.slots.changed(shared_change(found.slots, own, told_, missed),
+    if (auto next = found.slots.changed(shared_change(found.slots, own, told_, news.missed),
                                         unix_seconds(), kept_)) {
       found.slots = std::move(*next);
       wrote = true;
@@ -100,15 +77,9 @@ void SlotKeeper::look_shared(SlotChange own) {
     timer_.start(is_busy ? kBusy : kPause, [this] { look(); });
     return;
   }
-  own.rolled_back.clear();
-  told_ = std::move(own);
-  rolled_back_.clear();
+  take_told(std::move(own));
   if (wrote) {
-    waiting_ = true;
-    timer_.start(kPause, [this] {
-      waiting_ = false;
-      look();
-    });
+    wait_for_more(kPause);
   }
   adopt(std::move(*content));
 }
@@ -125,9 +96,7 @@ void SlotKeeper::adopt(SharedContent content) {
   }
   if (is_news) {
     history_ = std::make_shared<const SlotHistory>(std::move(content.slots));
-    log_info("the shards have changed",
-             {{"generation", static_cast<std::uint64_t>(history_->current().generation)},
-              {"slots", static_cast<std::uint64_t>(history_->current().uids.size())}});
+    tell_of_table();
   }
   publish();
 }

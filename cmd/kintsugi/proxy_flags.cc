@@ -47,6 +47,7 @@ FlagTable flag_table(ProxyCommandLine& line) {
         {"version", "", "", "print the version and exit", into(line.version)}}},
       log_flags(line.log),
       confinement_flags(line.confinement),
+      store_flags(line.store, "proxy", "/kintsugi/proxy"),
   };
   for (const KcpFlag& flag : kcp_flags()) {
     if (table.back().title != flag.group) {
@@ -71,6 +72,33 @@ Expected<void> judge_unknown(const std::vector<std::string>& names, const FlagTa
     }
     line.warnings.push_back("--" + name + " is not known and has no effect");
   }
+  return {};
+}
+
+/// --store says all of it: what the file says of the store does not count any more.
+Expected<void> take_store(const StoreFlags& flags, proxy::StoreConfig& store) {
+  auto params = understood_store(flags);
+  if (!params) {
+    return fail(std::move(params.error()));
+  }
+  if (flags.store.empty()) {
+    return {};
+  }
+  proxy::StoreConfig said;
+  said.is_etcd = !params->endpoints.empty();
+  said.endpoints = std::move(params->endpoints);
+  if (!params->prefix.empty()) {
+    said.prefix = std::move(params->prefix);
+  }
+  said.ca_file = std::move(params->ca_file);
+  said.cert_file = std::move(params->cert_file);
+  said.key_file = std::move(params->key_file);
+  said.user = std::move(params->user);
+  said.password_file =
+      flags.password_file.empty() ? "" : server::absolute_path(flags.password_file);
+  said.insecure = params->insecure;
+  said.compacts = params->compacts;
+  store = std::move(said);
   return {};
 }
 
@@ -143,6 +171,10 @@ tl::expected<server::LoadedProxyConfig, ConfigFault> load_proxy_config(
         is_kcp ? apply_kcp_flags(line.flags, line.config.empty(), config) : Expected<void>();
     if (result) {
       result = apply_mapping(is_kcp, config);
+    }
+    if (result) {
+      result = take_store(line.store, config.store);
+      of_command_line = of_command_line || !result;
     }
     of_command_line = of_command_line || (is_kcp && !result);
     return result;

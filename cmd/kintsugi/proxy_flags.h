@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cmd/kintsugi/log_flags.h"
+#include "cmd/kintsugi/store_flags.h"
 #include "server/confinement.h"
 #include "server/loaded_config.h"
 
@@ -23,6 +24,7 @@ struct ProxyCommandLine {
   bool reads_environment = false;  ///< KINTSUGI_CFG_… (OP-107)
   LogOptions log;
   server::Confinement confinement;
+  StoreFlags store = unsaid_store();
   /// kcp's flags by name, in their order; comma lists are split.
   std::map<std::string, std::vector<std::string>> flags;
   std::vector<std::string> warnings;  ///< a line each

@@ -32,14 +32,13 @@ const char* flag_of_etcd(const StoreFlags& flags) {
 
 }  // namespace
 
-FlagGroup store_flags(StoreFlags& flags) {
+FlagGroup store_flags(StoreFlags& flags, const std::string& whose, const std::string& prefix) {
   return {
       "Store",
-      {{"store", "lmdb|etcd=URL,…", "lmdb",
-        "where objects are: in the folder of the shard, or in the etcd with these members",
+      {{"store", "lmdb|etcd=URL,…", flags.store,
+        "where objects are: in the folder of the " + whose + ", or in the etcd with these members",
         into(flags.store)},
-       {"prefix", "PREFIX", "/kintsugi/shards/<name>", "of the shard's keys in etcd",
-        into(flags.prefix)},
+       {"prefix", "PREFIX", prefix, "of the " + whose + "'s keys in etcd", into(flags.prefix)},
        {"etcd-ca-file", "FILE", "", "CA of etcd's members", into(flags.ca_file)},
        {"etcd-cert-file", "FILE", "", "client certificate for etcd", into(flags.cert_file)},
        {"etcd-key-file", "FILE", "", "its key", into(flags.key_file)},
@@ -47,7 +46,7 @@ FlagGroup store_flags(StoreFlags& flags) {
        {"etcd-password-file", "FILE", "", "file with the user's password",
         into(flags.password_file)},
        {"etcd-compaction", "own|none", "none",
-        "own: the shard compacts etcd's history, keeping 5 minutes and 10,000 revisions",
+        "own: the " + whose + " compacts etcd's history, keeping 5 minutes and 10,000 revisions",
         into(flags.compaction)},
        {"etcd-insecure", "", "", "http to members on other machines is taken",
         into(flags.insecure)}}};
@@ -59,7 +58,7 @@ Expected<store::EtcdParams> understood_store(const StoreFlags& flags) {
     return fail(Errc::kConfig,
                 "--etcd-compaction: must be own or none, not \"" + flags.compaction + "\"");
   }
-  if (flags.store == "lmdb") {
+  if (flags.store == "lmdb" || flags.store.empty()) {
     if (const char* const flag = flag_of_etcd(flags)) {
       return fail(Errc::kConfig, std::string(flag) + ": for --store etcd=… only");
     }

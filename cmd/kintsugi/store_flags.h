@@ -10,14 +10,23 @@ namespace kintsugi::cmd {
 
 /// --store and what goes with etcd, as typed.
 struct StoreFlags {
-  std::string store = "lmdb";
+  std::string store = "lmdb";  ///< "": nothing was said
   std::string prefix, ca_file, cert_file, key_file, user, password_file;
   std::string compaction = "none";
   bool insecure = false;
 };
-[[nodiscard]] FlagGroup store_flags(StoreFlags& flags);
+/// Where not to say it means what a file says.
+[[nodiscard]] inline StoreFlags unsaid_store() {
+  StoreFlags flags;
+  flags.store.clear();
+  return flags;
+}
+/// @param whose  "shard", "proxy". @param prefix  the default
+[[nodiscard]] FlagGroup store_flags(StoreFlags& flags, const std::string& whose = "shard",
+                                    const std::string& prefix = "/kintsugi/shards/<name>");
 
-/// Without endpoints: LMDB. @error kConfig names the flag and what is wrong with it.
+/// Without endpoints: LMDB, or nothing was said. @error kConfig names the flag and what is wrong
+/// with it.
 [[nodiscard]] Expected<store::EtcdParams> understood_store(const StoreFlags& flags);
 
 }  // namespace kintsugi::cmd

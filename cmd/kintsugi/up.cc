@@ -26,7 +26,7 @@
 namespace kintsugi::cmd {
 namespace {
 
-constexpr std::uint32_t kMostShards = 64, kMostShardLoops = 64;
+constexpr std::uint32_t kMostShards = 64, kMostShardLoops = 64, kMostProxies = 8;
 
 /// As typed.
 struct Options {
@@ -48,6 +48,10 @@ FlagTable flag_table(Options& options) {
          into(options.up.shards)},
         {"shard-loops", "N", "1", "threads of each shard that serve requests",
          into(options.up.shard_loops)},
+        {"proxies", "N", "1",
+         "number of proxies that share one store, with --store etcd: the first at --port, the "
+         "others at ports that stay (contexts base-2, …)",
+         into(options.up.proxies)},
         {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
          "region labels, given to the shards in turn", into(options.up.regions)},
         {"workers", "ROLE,…", "",
@@ -55,8 +59,8 @@ FlagTable flag_table(Options& options) {
          "root:<role>",
          into(options.workers)},
         {"store", "lmdb|etcd|etcd=URL,…", "lmdb",
-         "where shards have their objects: in their folders, in an etcd that `up` runs (that of "
-         "PATH), or in one that runs",
+         "where shards have their objects, and proxies theirs: in their folders, in an etcd that "
+         "`up` runs (that of PATH), or in one that runs",
          into(options.store)}}},
       {"Addresses",
        {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
@@ -169,6 +173,12 @@ Expected<server::UpOptions> understood(Options typed) {
   }
   if (auto store = take_store(typed.store, options); !store) {
     return fail(std::move(store.error()));
+  }
+  if (options.proxies == 0 || options.proxies > kMostProxies) {
+    return fail(Errc::kConfig, "--proxies: must be 1 to " + std::to_string(kMostProxies));
+  }
+  if (options.proxies > 1 && !options.uses_etcd) {
+    return fail(Errc::kConfig, "--proxies: several share one store: add --store etcd");
   }
   if (const std::string fault = unknown_choice(typed); !fault.empty()) {
     return fail(Errc::kConfig, fault);

@@ -8,6 +8,7 @@
 
 #include "krm/config_values.h"
 #include "krm/names.h"
+#include "net/upstream.h"
 #include "proxy/config/internal/config_judge.h"
 #include "proxy/config/internal/config_keys.h"
 
@@ -98,6 +99,41 @@ void judge_required(const ProxyConfig& config, krm::ConfigReader& reader) {
   }
 }
 
+/// What etcd needs, and what is for etcd alone.
+void judge_store(const ProxyConfig& config, krm::ConfigReader& reader) {
+  const StoreConfig& store = config.store;
+  const StoreConfig none;
+  if (!store.is_etcd) {
+    if (store != none) {
+      reader.fault("store", "keys besides type are for type etcd");
+    }
+    return;
+  }
+  if (store.endpoints.empty()) {
+    reader.fault("store.endpoints", "is required for type etcd");
+  }
+  for (const std::string& endpoint : store.endpoints) {
+    const auto url = net::Url::parse(endpoint);
+    if (!url || !url->path.empty()) {
+      reader.fault("store.endpoints", "\"" + endpoint + "\" is no URL of a member of etcd");
+    }
+  }
+  if (!store.prefix.starts_with('/') || store.prefix.find_first_not_of('/') == std::string::npos) {
+    reader.fault("store.prefix", "must begin with / and name something");
+  }
+  if (store.cert_file.empty() != store.key_file.empty()) {
+    reader.fault(store.key_file.empty() ? "store.cert_file" : "store.key_file",
+                 "needs both of cert_file and key_file");
+  }
+  if (store.user.empty() != store.password_file.empty()) {
+    reader.fault(store.user.empty() ? "store.password_file" : "store.user",
+                 "needs both of user and password_file");
+  }
+  if (!config.shared_file.empty()) {
+    reader.fault("aggregation.shared_file", "is for proxies without store.type: etcd");
+  }
+}
+
 /// What keys have to do with each other.
 void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
   for (const ShardOverride& shard : config.shards) {
@@ -181,6 +217,7 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text, const std::strin
   }
   fill_in(config);
   finish_shards(config, *reader);
+  judge_store(config, *reader);
   judge_together(config, *reader);
   judge_required(config, *reader);
   if (!reader->is_right()) {

@@ -131,6 +131,19 @@ struct AccessLogConfig {
   bool operator==(const AccessLogConfig&) const = default;
 };
 
+/// Where the proxy keeps its own kinds, and what cursors and tokens mean (GR-123).
+struct StoreConfig {
+  bool is_etcd = false;  ///< else LMDB in `data_dir`
+  std::vector<std::string> endpoints;
+  std::string prefix = "/kintsugi/proxy";
+  std::string ca_file, cert_file, key_file;
+  std::string user, password_file;
+  bool insecure = false;  ///< http also to other machines
+  bool compacts = false;  ///< compaction: own
+  Duration stale_limit = seconds(300);
+  bool operator==(const StoreConfig&) const = default;
+};
+
 struct ProxyConfig {
   bool kcp_command_line = false;  ///< made by flags of kcp-front-proxy
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
@@ -138,7 +151,8 @@ struct ProxyConfig {
   std::string region;        ///< that the proxy is in; told, and no more (GR-501)
   bool freezes_for_ever = true;  ///< regions.freeze: what a merged watch does with a far shard
   std::string data_dir = "proxy-data";  ///< store of the kinds that the proxy serves
-  std::uint32_t loops = 0;              ///< 0: one per core
+  StoreConfig store;
+  std::uint32_t loops = 0;  ///< 0: one per core
 
   struct {
     std::string address = "127.0.0.1";

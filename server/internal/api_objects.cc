@@ -1,22 +1,30 @@
 #include "server/internal/api_objects.h"
 
+#include <utility>
+
 namespace kintsugi::server {
 namespace {
 
 constexpr const char* kManager = "kintsugi";
 
-apiserver::ApiServer::WriteRequest request(std::string_view cluster, std::string_view group,
-                                           std::string_view resource) {
+}  // namespace
+
+apiserver::ApiServer::WriteRequest ApiObjects::request(std::string_view cluster,
+                                                       std::string_view group,
+                                                       std::string_view resource) const {
   apiserver::ApiServer::WriteRequest write;
   write.cluster = cluster;
   write.group = group;
   write.resource = resource;
   write.manager = kManager;
   write.skip_admission = true;
+  write.fence = fence_;
   return write;
 }
 
-}  // namespace
+void ApiObjects::write(apiserver::ApiServer::WriteRequest request, Done done) {
+  server_.write(std::move(request), alive_.guard(std::move(done)));
+}
 
 std::optional<krm::Json> ApiObjects::get(std::string_view cluster, std::string_view group,
                                          std::string_view resource, std::string_view name) const {
@@ -33,7 +41,7 @@ void ApiObjects::create(std::string_view cluster, std::string_view group, std::s
   auto write = request(cluster, group, resource);
   write.name = object.text({"metadata", "name"});
   write.what = apiserver::ApiServer::CreateObject{std::move(object)};
-  server_.write(std::move(write), std::move(done));
+  this->write(std::move(write), std::move(done));
 }
 
 void ApiObjects::adopt(std::string_view cluster, std::string_view group, std::string_view resource,
@@ -41,7 +49,7 @@ void ApiObjects::adopt(std::string_view cluster, std::string_view group, std::st
   auto write = request(cluster, group, resource);
   write.name = object.text({"metadata", "name"});
   write.what = apiserver::ApiServer::CreateObject{std::move(object), true};
-  server_.write(std::move(write), std::move(done));
+  this->write(std::move(write), std::move(done));
 }
 
 void ApiObjects::update(std::string_view cluster, std::string_view group, std::string_view resource,
@@ -49,7 +57,7 @@ void ApiObjects::update(std::string_view cluster, std::string_view group, std::s
   auto write = request(cluster, group, resource);
   write.name = object.text({"metadata", "name"});
   write.what = apiserver::ApiServer::UpdateObject{std::move(object), std::string(subresource)};
-  server_.write(std::move(write), std::move(done));
+  this->write(std::move(write), std::move(done));
 }
 
 void ApiObjects::remove(std::string_view cluster, std::string_view group, std::string_view resource,
@@ -57,7 +65,7 @@ void ApiObjects::remove(std::string_view cluster, std::string_view group, std::s
   auto write = request(cluster, group, resource);
   write.name = name;
   write.what = apiserver::ApiServer::DeleteObject{std::string(uid)};
-  server_.write(std::move(write), std::move(done));
+  this->write(std::move(write), std::move(done));
 }
 
 std::shared_ptr<void> ApiObjects::on_change(std::string_view group, std::string_view resource,

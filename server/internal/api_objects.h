@@ -1,6 +1,12 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "apiserver/server.h"
+#include "base/alive.h"
+#include "store/store.h"
 #include "topology/objects.h"
 
 namespace kintsugi::server {
@@ -8,8 +14,11 @@ namespace kintsugi::server {
 /// topology::Objects over an API server: what joins the controllers to the store of the proxy.
 class ApiObjects final : public topology::Objects {
  public:
-  /// @param server must outlive it; writes carry the field manager `kintsugi`.
-  explicit ApiObjects(apiserver::ApiServer& server) : server_(server) {}
+  /// @param server must outlive it; writes carry the field manager `kintsugi`. What they answer is
+  /// told while this lives.
+  /// @param fence  of the duty that is written in
+  explicit ApiObjects(apiserver::ApiServer& server, std::optional<store::Fence> fence = {})
+      : server_(server), fence_(std::move(fence)) {}
   [[nodiscard]] std::optional<krm::Json> get(std::string_view cluster, std::string_view group,
                                              std::string_view resource,
                                              std::string_view name) const override;
@@ -28,7 +37,14 @@ class ApiObjects final : public topology::Objects {
       std::function<void(const Change&)> listener) override;
 
  private:
+  [[nodiscard]] apiserver::ApiServer::WriteRequest request(std::string_view cluster,
+                                                           std::string_view group,
+                                                           std::string_view resource) const;
+  void write(apiserver::ApiServer::WriteRequest request, Done done);
+
   apiserver::ApiServer& server_;
+  const std::optional<store::Fence> fence_;
+  Alive alive_;
 };
 
 }  // namespace kintsugi::server

@@ -333,6 +333,9 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.authentication.oidc.ca_file, "authentication.oidc.ca_file"},
       {config.authentication.config_file, "authentication.config_file"},
       {config.mapping_file, "mapping_file"},
+      {config.store.ca_file, "store.ca_file"},
+      {config.store.cert_file, "store.cert_file"},
+      {config.store.key_file, "store.key_file"},
       {config.audit.policy_file, "audit.policy_file"},
   };
   for (const std::string& file : config.authentication.service_accounts.key_files) {
@@ -393,6 +396,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("outgoing", next.outgoing, running.outgoing);
   keep("existence", next.existence, running.existence);
   keep("data_dir", next.data_dir, running.data_dir);
+  keep("store", next.store, running.store);
   keep("loops", next.loops, running.loops);
   keep("listener.address", next.listener.address, running.listener.address);
   keep("listener.port", next.listener.port, running.listener.port);

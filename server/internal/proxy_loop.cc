@@ -217,6 +217,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
             return local_->reader().get(cluster, "topology.kcp.io", "partitions", "", name);
           },
       .ready = shared_.ready,
+      .writable = [&store = shared_.store] { return store.health().has_value(); },
       .trusted = [trust = shared_.trust] { return trust == nullptr || trust->is_open(); },
       .metrics = on_control(shared_.metrics),
       .why_not_ready = on_control(shared_.why_not_ready)});
@@ -326,7 +327,7 @@ void ProxyLoop::find_deliveries(const std::string& key, std::uint64_t revision,
     std::size_t left = 0;
     std::function<void(aggregation::ResumeRing::Found)> done;
   };
-  if (!shared_.config.shared_file.empty()) {
+  if (!shared_.config.shared_file.empty() || shared_.store.is_shared()) {
     found({});  // another replica may have delivered the event to whoever asks
     return;
   }

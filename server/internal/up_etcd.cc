@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "server/files.h"
 #include "server/internal/pki.h"
+#include "server/internal/up_files.h"
 
 namespace kintsugi::server {
 namespace {
@@ -35,25 +36,6 @@ Expected<std::string> find_program() {
   return fail(Errc::kConfig,
               "--store etcd: PATH has no etcd (Debian: etcd-server); or name one that runs: "
               "--store etcd=URL,…");
-}
-
-Expected<std::uint16_t> free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const bool fine =
-      fd >= 0 && ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
-  const int why = errno;
-  if (fd >= 0) {
-    ::close(fd);
-  }
-  if (!fine) {
-    return fail(Errc::kIo, "no port for etcd: " + std::string(std::strerror(why)));
-  }
-  return ntohs(address.sin_port);
 }
 
 struct Ports {
@@ -135,24 +117,87 @@ Expected<EtcdProcess> prepare_etcd(const Layout& layout) {
   return process;
 }
 
-Expected<std::vector<std::string>> store_arguments(const Layout& layout, const UpEtcd& etcd) {
-  std::vector<std::string> out;
-  if (!etcd.is_used) {
-    return out;
+Expected<std::uint16_t> free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const bool fine =
+      fd >= 0 && ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
+  const int why = errno;
+  if (fd >= 0) {
+    ::close(fd);
   }
-  if (!etcd.urls.empty()) {
-    return std::vector<std::string>{"--store", "etcd=" + join(etcd.urls, ",")};
+  if (!fine) {
+    return fail(Errc::kIo, "no port of 127.0.0.1: " + std::string(std::strerror(why)));
   }
-  const auto ports = ports_of(layout);
+  return ntohs(address.sin_port);
+}
+
+namespace {
+
+/// Where etcd is, and with what it is asked.
+struct Access {
+  std::vector<std::string> urls;
+  std::string ca_file, cert_file, key_file;  ///< "": others run it
+};
+
+Expected<Access> access_of(const UpOptions& options) {
+  if (!options.etcd_urls.empty()) {
+    return Access{options.etcd_urls, {}, {}, {}};
+  }
+  const auto ports = ports_of(options.layout);
   if (!ports) {
     return fail(ports.error().clone());
   }
-  const Pki pki(layout.pki());
-  return std::vector<std::string>{"--store",           "etcd=" + url_of(ports->client),
-                                  "--etcd-ca-file",    pki.certificate("serving-ca"),
-                                  "--etcd-cert-file",  pki.certificate(kClient),
-                                  "--etcd-key-file",   pki.key(kClient),
-                                  "--etcd-compaction", "own"};
+  const Pki pki(options.layout.pki());
+  return Access{{url_of(ports->client)},
+                pki.certificate("serving-ca"),
+                pki.certificate(kClient),
+                pki.key(kClient)};
+}
+
+}  // namespace
+
+Expected<std::vector<std::string>> store_arguments(const UpOptions& options) {
+  if (!options.uses_etcd) {
+    return std::vector<std::string>();
+  }
+  const auto access = access_of(options);
+  if (!access) {
+    return fail(access.error().clone());
+  }
+  std::vector<std::string> out = {"--store", "etcd=" + join(access->urls, ",")};
+  if (!access->ca_file.empty()) {
+    out.insert(out.end(), {"--etcd-ca-file", access->ca_file, "--etcd-cert-file", access->cert_file,
+                           "--etcd-key-file", access->key_file, "--etcd-compaction", "own"});
+  }
+  return out;
+}
+
+Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t index) {
+  const std::string data = options.layout.proxy_data(proxy_name(index));
+  const bool has_data = file_exists(data + "/data.mdb");
+  if (!options.uses_etcd || (has_data && options.proxies == 1)) {
+    return std::string();
+  }
+  if (has_data) {
+    return fail(Errc::kConfig,
+                "--proxies: the data of the proxy is in " + data + ", which several cannot share");
+  }
+  const auto access = access_of(options);
+  if (!access) {
+    return fail(access.error().clone());
+  }
+  std::string text =
+      "store:\n  type: etcd\n  endpoints: [\"" + join(access->urls, "\", \"") + "\"]\n";
+  if (!access->ca_file.empty()) {
+    text += "  ca_file: " + access->ca_file + "\n  cert_file: " + access->cert_file +
+            "\n  key_file: " + access->key_file + "\n";
+  }
+  return text;
 }
 
 }  // namespace kintsugi::server

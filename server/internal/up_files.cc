@@ -9,6 +9,7 @@
 #include "server/encryption.h"
 #include "server/files.h"
 #include "server/internal/pki.h"
+#include "server/internal/up_etcd.h"
 #include "server/kubeconfig.h"
 
 namespace kintsugi::server {
@@ -31,14 +32,34 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 Expected<void> make_folders(const UpOptions& options) {
   const Layout& layout = options.layout;
-  std::vector<std::string> folders = {layout.dir, layout.run(), layout.logs(), layout.pki(),
-                                      layout.dir + "/proxy"};
+  std::vector<std::string> folders = {layout.dir, layout.run(), layout.logs(), layout.pki()};
+  for (std::uint32_t i = 0; i < options.proxies; ++i) {
+    folders.push_back(layout.proxy(proxy_name(i)));
+  }
   for (std::uint32_t i = 0; i < options.shards; ++i) {
     folders.push_back(layout.shard(shard_name(i)));
   }
   for (const std::string& folder : folders) {
     if (auto made = make_directories(folder); !made) {
       return made;
+    }
+  }
+  return {};
+}
+
+/// Of proxies besides the first one: those of the first start, which kubeconfigs name.
+Expected<void> find_ports(const UpOptions& options) {
+  for (std::uint32_t i = 1; i < options.proxies; ++i) {
+    if (port_of_proxy(options, i) != 0) {
+      continue;
+    }
+    const auto port = free_port();
+    if (!port) {
+      return fail(port.error().clone());
+    }
+    auto written = write_file(options.layout.proxy_port(proxy_name(i)), std::to_string(*port));
+    if (!written) {
+      return written;
     }
   }
   return {};
@@ -54,11 +75,13 @@ Expected<void> write_admin_kubeconfig(const UpOptions& options) {
     return fail(Errc::kIo, "the certificates in " + layout.pki() + " cannot be read");
   }
   const std::string url = url_of_proxy(options);
-  return write_file(
-      layout.admin_kubeconfig(),
-      render_kubeconfig({{"root", url + std::string(krm::kRootClusterPath)}, {"base", url}},
-                        "kcp-admin", *ca, *certificate, key->view()),
-      0600);
+  std::vector<KubeContext> contexts = {{"root", url + std::string(krm::kRootClusterPath)},
+                                       {"base", url}};
+  for (std::uint32_t i = 1; i < options.proxies; ++i) {
+    contexts.push_back({"base-" + std::to_string(i + 1), url_of_proxy(options, i)});
+  }
+  return write_file(layout.admin_kubeconfig(),
+                    render_kubeconfig(contexts, "kcp-admin", *ca, *certificate, key->view()), 0600);
 }
 
 }  // namespace
@@ -71,11 +94,40 @@ std::string local_host(const UpOptions& options) {
   return options.address == "0.0.0.0" ? "127.0.0.1" : options.address;
 }
 
-std::string url_of_proxy(const UpOptions& options) {
-  return "https://" + local_host(options) + ":" + std::to_string(options.port);
+std::string proxy_name(std::uint32_t index) {
+  return index == 0 ? "proxy" : "proxy-" + std::to_string(index + 1);
 }
 
-std::string proxy_config_text(const UpOptions& options) {
+std::uint16_t port_of_proxy(const UpOptions& options, std::uint32_t index) {
+  if (index == 0) {
+    return options.port;
+  }
+  const auto text = read_file(options.layout.proxy_port(proxy_name(index)));
+  return text ? parse_decimal<std::uint16_t>(trim(*text)).value_or(0) : 0;
+}
+
+std::string url_of_proxy(const UpOptions& options, std::uint32_t index) {
+  return "https://" + local_host(options) + ":" + std::to_string(port_of_proxy(options, index));
+}
+
+Expected<void> write_proxy_configs(const UpOptions& options) {
+  for (std::uint32_t i = 0; i < options.proxies; ++i) {
+    const auto store = proxy_store_text(options, i);
+    if (!store) {
+      return fail(store.error().clone());
+    }
+    auto written = write_file(options.layout.proxy_config(proxy_name(i)),
+                              proxy_config_text(options, i, *store));
+    if (!written) {
+      return written;
+    }
+  }
+  return {};
+}
+
+std::string proxy_config_text(const UpOptions& options, std::uint32_t index,
+                              const std::string& store) {
+  const std::string name = proxy_name(index);
   const Layout& layout = options.layout;
   const Pki pki(layout.pki());
   std::string text = "# Written by `kintsugi up` at each start.\n";
@@ -86,11 +138,12 @@ std::string proxy_config_text(const UpOptions& options) {
 
   line("apiVersion", "kintsugi.dev/v1alpha1");
   line("kind", "ProxyConfiguration");
-  line("external_url", url_of_proxy(options));
-  line("data_dir", layout.proxy_data());
+  line("external_url", url_of_proxy(options));  // of all: slices name it, whoever computes them
+  line("data_dir", layout.proxy_data(name));
+  text += store;
   section("listener");
   line("  address", options.address);
-  line("  port", std::to_string(options.port));
+  line("  port", std::to_string(port_of_proxy(options, index)));
   line("  cert_file", pki.certificate("proxy"));
   line("  key_file", pki.key("proxy"));
   section("authentication");
@@ -120,10 +173,11 @@ std::string proxy_config_text(const UpOptions& options) {
   line("  mode", "proxied");
   line("  consumers", options.consumers);
   line("wildcard", options.wildcard);
-  text += options.tenants.config_text() + options.limits.config_text(options.shards);
+  text += options.tenants.config_text() +
+          options.limits.config_text(options.shards + options.proxies - 1);
   section("admin");
-  line("  socket", layout.admin_socket());
-  if (options.admin_port != 0) {
+  line("  socket", layout.admin_socket(name));
+  if (options.admin_port != 0 && index == 0) {
     line("  bind", "127.0.0.1:" + std::to_string(options.admin_port));
   }
   return text;
@@ -140,12 +194,11 @@ Expected<void> prepare_installation(const UpOptions& options) {
   if (auto made = ensure_encryption_config(options.layout); !made) {
     return made;
   }
-  if (auto written = write_admin_kubeconfig(options); !written) {
-    return written;
+  if (auto found = find_ports(options); !found) {
+    return found;
   }
   // A root kubeconfig of an earlier run stays: the root shard keeps its port when it can.
-  if (auto written = write_file(options.layout.proxy_config(), proxy_config_text(options));
-      !written) {
+  if (auto written = write_admin_kubeconfig(options); !written) {
     return written;
   }
   ::unlink(options.layout.ready_file().c_str());

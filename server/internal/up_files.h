@@ -14,12 +14,19 @@ namespace kintsugi::server {
 [[nodiscard]] std::string shard_name(std::uint32_t index);
 /// Where the proxy is asked from this machine: the address that it listens on, 127.0.0.1 for all.
 [[nodiscard]] std::string local_host(const UpOptions& options);
+/// "proxy", "proxy-2", …
+[[nodiscard]] std::string proxy_name(std::uint32_t index);
+/// That of the options, or the one that prepare_installation() has found; 0: none.
+[[nodiscard]] std::uint16_t port_of_proxy(const UpOptions& options, std::uint32_t index);
 /// "https://127.0.0.1:6443"
-[[nodiscard]] std::string url_of_proxy(const UpOptions& options);
-/// proxy.yaml, whole.
-[[nodiscard]] std::string proxy_config_text(const UpOptions& options);
-/// Folders, certificates, the administrator's kubeconfig, proxy.yaml; no ready file. What is there
-/// of certificates stays while it is young. @error kIo, kConfig.
+[[nodiscard]] std::string url_of_proxy(const UpOptions& options, std::uint32_t index = 0);
+/// proxy.yaml, whole. @param store  proxy_store_text()
+[[nodiscard]] std::string proxy_config_text(const UpOptions& options, std::uint32_t index = 0,
+                                            const std::string& store = {});
+/// That of each proxy. After prepare_etcd() where `up` runs it. @error kIo, kConfig.
+[[nodiscard]] Expected<void> write_proxy_configs(const UpOptions& options);
+/// Folders, certificates, ports of proxies, the administrator's kubeconfig; no ready file. What is
+/// there of certificates stays while it is young. @error kIo, kConfig.
 [[nodiscard]] Expected<void> prepare_installation(const UpOptions& options);
 /// Certificates of which a third of the life is over, while the installation runs, and the
 /// administrator's and whom to trust in his kubeconfig. @returns whether that is another now.

@@ -9,6 +9,7 @@
 #include "proxy/config/config.h"
 #include "server/files.h"
 #include "server/internal/pki.h"
+#include "server/internal/up_etcd.h"
 #include "server/kubeconfig.h"
 
 namespace kintsugi::server {
@@ -51,6 +52,43 @@ TEST_F(UpFilesTest, WhenProxyYamlIsWritten_TheProxyUnderstandsAllOfIt) {
   ASSERT_TRUE(plain) << plain.error().to_string();
   EXPECT_EQ(plain->external_url, "https://127.0.0.1:6443");
   EXPECT_TRUE(plain->outgoing.allow.empty());
+}
+
+TEST_F(UpFilesTest, GR_214_SeveralProxiesHaveFoldersAndPortsOfTheirOwnAndOneStore) {
+  options.proxies = 3;
+  options.uses_etcd = true;
+  options.etcd_urls = {"https://a:2379", "https://b:2379"};
+  ASSERT_TRUE(prepare_installation(options));
+  const std::uint16_t port = port_of_proxy(options, 1);
+  EXPECT_NE(port, 0);
+  EXPECT_NE(port, port_of_proxy(options, 2));
+  ASSERT_TRUE(prepare_installation(options));
+  EXPECT_EQ(port_of_proxy(options, 1), port) << "the same at the next start";
+  ASSERT_TRUE(write_proxy_configs(options));
+  const std::string path = options.layout.proxy_config("proxy-2");
+  const auto config = proxy::parse_proxy_config(read_file(path).value_or(""), path);
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->listener.port, port);
+  EXPECT_EQ(config->external_url, url_of_proxy(options)) << "slices are the same, whoever writes";
+  EXPECT_TRUE(config->store.is_etcd);
+  EXPECT_EQ(config->store.endpoints, options.etcd_urls);
+  EXPECT_EQ(config->admin.socket, options.layout.run() + "/admin-proxy-2.sock");
+  const auto base = read_kubeconfig(options.layout.admin_kubeconfig(), "base-2");
+  ASSERT_TRUE(base);
+  EXPECT_EQ(base->server, "https://127.0.0.1:" + std::to_string(port));
+}
+
+TEST_F(UpFilesTest, GR_214_WhoHasDataInItsFolderStaysWithThat) {
+  options.uses_etcd = true;
+  options.etcd_urls = {"https://a:2379"};
+  ASSERT_TRUE(make_directories(options.layout.proxy_data()));
+  ASSERT_TRUE(write_file(options.layout.proxy_data() + "/data.mdb", ""));
+  EXPECT_EQ(proxy_store_text(options, 0).value_or("?"), "");
+  options.proxies = 2;
+  const auto refused = proxy_store_text(options, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("--proxies: the data of the proxy is in"),
+            std::string::npos);
 }
 
 TEST_F(UpFilesTest, WhenPreparedTwice_CertificatesStayAndConfigurationFollows) {

@@ -27,6 +27,7 @@ class MoveBook {
   struct Arrival {
     std::uint64_t revision = 0;    ///< 0: nothing came
     std::uint32_t generation = 0;  ///< of the slots then
+    bool operator==(const Arrival&) const = default;
   };
 
   /// The shard tells of a cluster that it does not own: what it has of that up to the revision is
@@ -42,24 +43,33 @@ class MoveBook {
   /// The newest one.
   [[nodiscard]] Arrival arrival(std::string_view uid, const Scope& scope) const;
 
-  /// Calls `changed`, on whatever thread, when there is something that to_json() has not told.
+  using Key = std::array<std::string, 4>;  ///< UID of the shard, route, group, resource
+  /// All of it, as it is stored.
+  struct Record {
+    std::map<Key, LeftOut> left_out;
+    std::map<Key, Arrival> arrivals;
+    bool operator==(const Record&) const = default;
+    [[nodiscard]] krm::Json to_json() const;
+    /// @error kCorrupt
+    [[nodiscard]] static Expected<Record> from_json(const krm::Json& json);
+  };
+  /// Calls `changed`, on whatever thread, when there is something that record() has not told.
   /// Set before others know the book.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
-  /// For restore() in a later process.
-  [[nodiscard]] krm::Json to_json();
-  /// @error kCorrupt; the book stays empty
-  [[nodiscard]] Expected<void> restore(const krm::Json& record);
+  [[nodiscard]] Record record();
+  /// What others have written since a record that was known: what they have added is here, too,
+  /// what they have taken away goes; of numbers the larger ones stay.
+  void take(const Record& known, const Record& theirs);
 
   static constexpr std::size_t kMost = 4'096;        ///< shards by scope
   static constexpr std::size_t kMostClusters = 256;  ///< of one shard and scope
 
  private:
-  using Key = std::array<std::string, 4>;  // UID, route, group, resource
   void tell(bool first) const;
+  void erase(const Key& key, const std::string& cluster, std::uint64_t revision);
 
   mutable std::mutex mutex_;
-  std::map<Key, LeftOut> left_out_;
-  std::map<Key, Arrival> arrivals_;
+  Record all_;
   bool dirty_ = false;
   std::atomic<bool> has_left_out_ = false, has_arrivals_ = false;
   std::function<void()> changed_;

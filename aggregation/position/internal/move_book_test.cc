@@ -33,24 +33,58 @@ TEST(MoveBook, WhenAProcessStartsAgain_T110_KnowsWhatTheLastOneKnew) {
   MoveBook book;
   book.leave_out("uid-b", kMaps, "moving", 1'000'000'000'000'000'007);
   book.note_arrival("uid-c", kSecrets, "here", {30, 2});
-  const auto record = krm::Json::parse(book.to_json().dump());
+  const auto json = krm::Json::parse(book.record().to_json().dump());
+  ASSERT_TRUE(json);
+  const auto record = MoveBook::Record::from_json(*json);
   ASSERT_TRUE(record);
   MoveBook later;
-  ASSERT_TRUE(later.restore(*record));
+  later.take({}, *record);
   EXPECT_EQ(later.left_out("uid-b", kMaps),
             (MoveBook::LeftOut{{"moving", 1'000'000'000'000'000'007}}));
   EXPECT_EQ(later.arrival("uid-c", kSecrets).revision, 30U);
   EXPECT_EQ(later.arrival("uid-c", kSecrets).generation, 2U);
-  EXPECT_EQ(later.to_json().dump(), record->dump());
+  EXPECT_EQ(later.record(), book.record());
 }
 
-TEST(MoveBook, WhenARecordIsNoRecord_SaysSoAndStaysEmpty) {
+TEST(MoveBook, GR_201_WhatAnotherProxyHasWrittenSinceIsTakenIn) {
+  MoveBook book;
+  book.leave_out("uid-b", kMaps, "moving", 20);
+  book.leave_out("uid-b", kMaps, "staying", 7);
+  const MoveBook::Record known = book.record();
+  MoveBook other;
+  other.take({}, known);
+  other.note_arrival("uid-b", kMaps, "moving", {30, 2});
+  other.leave_out("uid-c", kSecrets, "theirs", 5);
+  other.leave_out("uid-b", kMaps, "staying", 9);
+  book.leave_out("uid-c", kSecrets, "mine", 6);
+  book.take(known, other.record());
+  EXPECT_EQ(book.left_out("uid-b", kMaps), (MoveBook::LeftOut{{"staying", 9}}));
+  EXPECT_EQ(book.left_out("uid-c", kSecrets), (MoveBook::LeftOut{{"mine", 6}, {"theirs", 5}}));
+  EXPECT_EQ(book.arrival("uid-b", kMaps).revision, 30U);
+}
+
+TEST(MoveBook, GR_201_WhatIsNewerHereStays) {
+  MoveBook book;
+  book.leave_out("uid-b", kMaps, "moving", 20);
+  book.note_arrival("uid-c", kMaps, "here", {30, 2});
+  const MoveBook::Record known = book.record();
+  MoveBook other;
+  other.take({}, known);
+  other.note_arrival("uid-b", kMaps, "moving", {25, 2});  // and it left again, which we have seen
+  other.note_arrival("uid-c", kMaps, "here", {35, 2});
+  book.leave_out("uid-b", kMaps, "moving", 40);
+  book.note_arrival("uid-c", kMaps, "here", {50, 3});
+  book.take(known, other.record());
+  EXPECT_EQ(book.left_out("uid-b", kMaps), (MoveBook::LeftOut{{"moving", 40}}));
+  EXPECT_EQ(book.arrival("uid-c", kMaps).revision, 50U);
+  EXPECT_EQ(book.arrival("uid-c", kMaps).generation, 3U);
+}
+
+TEST(MoveBook, WhenARecordIsNoRecord_SaysSo) {
   for (const char* text : {"{}", "[]", R"({"leftOut":[{"of":["a"]}],"arrivals":[]})",
                            R"({"leftOut":[]})", R"({"leftOut":[],"arrivals":[{"revision":1}]})",
                            R"({"leftOut":[{"of":["a","b","c","d"]}],"arrivals":[]})"}) {
-    MoveBook book;
-    EXPECT_FALSE(book.restore(*krm::Json::parse(text))) << text;
-    EXPECT_TRUE(book.left_out("a", {"b", "c", "d"}).empty());
+    EXPECT_FALSE(MoveBook::Record::from_json(*krm::Json::parse(text))) << text;
   }
 }
 
@@ -61,7 +95,7 @@ TEST(MoveBook, WhenThereIsSomethingNew_TellsOnceUntilItIsRead) {
   book.leave_out("uid-b", kMaps, "moving", 20);
   book.leave_out("uid-b", kMaps, "moving", 21);
   EXPECT_EQ(told, 1);
-  (void)book.to_json();
+  (void)book.record();
   book.leave_out("uid-b", kMaps, "moving", 21);  // is known
   EXPECT_EQ(told, 1);
   book.note_arrival("uid-b", kMaps, "moving", {22, 1});
@@ -77,16 +111,15 @@ TEST(MoveBook, WhenThereIsTooMuch_StaysWithinItsBounds) {
   for (std::size_t i = 0; i < MoveBook::kMost + 10; ++i) {
     book.note_arrival("u" + std::to_string(i), kMaps, "c", {i + 1, 1});
   }
-  EXPECT_EQ(book.to_json().find("arrivals")->items().size(), MoveBook::kMost);
+  EXPECT_EQ(book.record().arrivals.size(), MoveBook::kMost);
   for (int n = 0; n < 100; ++n) {
     for (std::size_t i = 0; i < MoveBook::kMostClusters; ++i) {
       book.leave_out("u" + std::to_string(n), kSecrets, "c" + std::to_string(i), 1);
     }
   }
   std::size_t all = 0;
-  const krm::Json record = book.to_json();
-  for (const krm::Json& one : record.find("leftOut")->items()) {
-    all += one.find("clusters")->members().size();
+  for (const auto& [key, clusters] : book.record().left_out) {
+    all += clusters.size();
   }
   EXPECT_EQ(all, 16'384U);
 }

@@ -35,6 +35,10 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 Expected<std::vector<StoreFolder>> stores_of(const Layout& layout) {
   std::vector<StoreFolder> out;
+  if (file_exists(layout.proxy_data() + "/mirror")) {
+    return fail(Errc::kConfig,
+                layout.proxy() + ": its data is in etcd, which has backups of its own");
+  }
   if (file_exists(layout.proxy_data() + kDataFile)) {
     out.push_back({"proxy", layout.proxy_data()});
   }

@@ -1,0 +1,149 @@
+// SlotKeeper: records in the store, which other proxies may share.
+#include <algorithm>
+#include <utility>
+
+#include "aggregation/position/internal/record_keys.h"
+#include "aggregation/position/internal/sequence_book.h"
+#include "aggregation/position/slot_keeper.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "krm/json.h"
+#include "store/compared.h"
+
+namespace kintsugi::aggregation {
+namespace {
+
+constexpr int kStartTries = 500;  ///< others start at the same time
+
+tl::unexpected<Error> busy() {
+  return fail(Errc::kOverloaded, "other proxies write the records all the time");
+}
+
+}  // namespace
+
+Expected<std::uint32_t> SlotKeeper::take_epoch() {
+  if (shared_ != nullptr) {
+    return take_shared_epoch();
+  }
+  for (int i = 0; i < kStartTries; ++i) {
+    const Expected<store::Entry> last = store::get_or_none(store_, kEpochKey);
+    if (!last) {
+      return fail(last.error().clone());
+    }
+    std::uint32_t epoch = 0;
+    if (last->modified != 0) {
+      const auto read = parse_decimal<std::uint32_t>(last->value.view());
+      if (!read || *read > kMaxEpoch) {
+        return fail(Errc::kCorrupt, "the epoch in the store is no number of starts");
+      }
+      epoch = *read;
+    }
+    if (epoch == kMaxEpoch) {
+      log_error("sequence cursors begin anew: clients may take new ones for old", {});
+      epoch = 0;
+    }
+    ++epoch;
+    const auto written =
+        store::put_compared(store_, kEpochKey, std::to_string(epoch), last->modified);
+    if (!written) {
+      return fail(written.error().clone());
+    }
+    if (*written) {
+      return epoch;
+    }
+  }
+  return busy();
+}
+
+Expected<void> SlotKeeper::read_table() {
+  const Expected<store::Entry> table = store::get_or_none(store_, kTableKey);
+  if (!table) {
+    return fail(table.error().clone());
+  }
+  if (table->modified == 0) {
+    return {};
+  }
+  const Expected<krm::Json> json = krm::Json::parse(table->value.view());
+  Expected<SlotHistory> read = json ? SlotHistory::from_json(*json) : fail(Errc::kCorrupt);
+  if (!read) {
+    return fail(std::move(read.error()).at("slot table in the store"));
+  }
+  history_ = std::make_shared<const SlotHistory>(std::move(*read));
+  table_at_ = table->modified;
+  return {};
+}
+
+Expected<bool> SlotKeeper::read_key() {
+  const Expected<store::Entry> key = store::get_or_none(store_, kTokenKey);
+  if (!key) {
+    return fail(key.error().clone());
+  }
+  if (key->modified == 0) {
+    return false;
+  }
+  Secret secret = Secret::copy_of(key->value.view());
+  const bool is_new = keys_.empty() || !(keys_.front().secret == secret);
+  if (is_new) {
+    keys_ = {{1, std::move(secret)}};
+  }
+  return is_new;
+}
+
+Expected<void> SlotKeeper::make_key() {
+  for (int i = 0; i < kStartTries && keys_.empty(); ++i) {
+    if (const auto read = read_key(); !read) {
+      return fail(read.error().clone());
+    }
+    if (!keys_.empty()) {
+      return {};
+    }
+    const Secret secret(random_bytes(32));
+    const auto written = store::put_compared(store_, kTokenKey, std::string(secret.view()), 0);
+    if (!written) {
+      return fail(written.error().clone());
+    }
+    is_new_ = *written;
+  }
+  return keys_.empty() ? Expected<void>(busy()) : Expected<void>();
+}
+
+void SlotKeeper::follow_store() {
+  auto subscription = store_.subscribe([&loop = loop_, look = alive_.guard([this] {
+    look_at_records();
+  })](const store::EventBatch& batch) {
+    const bool changed = std::any_of(batch->begin(), batch->end(), [](const auto& event) {
+      return event.key == kTableKey || event.key == kTokenKey;
+    });
+    if (changed) {
+      loop.post(look);
+    }
+  });
+  changes_ = std::move(subscription.token);
+}
+
+/// What others have written; while a table of ours is on its way, after that.
+void SlotKeeper::look_at_records() {
+  if (busy_ || !store_.is_shared()) {
+    return;
+  }
+  const store::Revision table_at = table_at_;
+  const Expected<void> table = read_table();
+  const Expected<bool> key = read_key();
+  if (!table || !key) {
+    log_error("the records of merged reads cannot be read",
+              {{"error", (table ? key.error() : table.error()).to_string()}});
+    return;
+  }
+  const bool is_new_table = table_at_ != table_at;
+  if (is_new_table) {
+    tell_of_table();
+  }
+  if (is_new_table || *key) {
+    publish();
+  }
+  if (is_new_table) {
+    look();
+  }
+}
+
+}  // namespace kintsugi::aggregation

@@ -1,0 +1,361 @@
+"""Two proxies that share one store on etcd: what one stores, mints and gives out holds at the other; one acts by itself, the other one
+takes that over; etcd goes away (GR-201 to GR-214)."""
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import unittest
+
+import kit
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+ALL_MAPS = "/clusters/*/api/v1/configmaps"
+PARTITIONS = "/apis/topology.kcp.io/v1alpha1/partitions"
+SETS = "/apis/topology.kcp.io/v1alpha1/partitionsets"
+SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+REGIONS = ["north", "south", "west"]
+
+
+def partition(name, region="eu-west-1"):
+    return {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"region": region}}}}
+
+
+def leads(log):
+    """Whether what was said last of the duty is that the proxy has it."""
+    words = re.findall(r"proxy leads|proxy does not lead|listening", log.read_text(errors="replace"))
+    return bool(words) and words[-1] == "proxy leads"
+
+
+class Follower(threading.Thread):
+    """An informer without lists: its merged watch goes on at the other proxy, at the last cursor, whenever it ends."""
+
+    def __init__(self, proxies, cursor, path=ALL_MAPS):
+        super().__init__(daemon=True)
+        self.proxies, self.cursor, self.path = list(proxies), cursor, path
+        self.names, self.resumes, self.faults, self.done = [], [], [], threading.Event()
+        self.bookmarks = 0
+        self.start()
+
+    def run(self):
+        while not self.done.is_set():
+            client = self.proxies[0]
+            begin = time.monotonic()
+            try:
+                self.follow(client)
+            except (OSError, AssertionError, ValueError) as fault:
+                if "410" in str(fault) or "Expired" in str(fault):
+                    self.faults.append(str(fault))
+                    return
+            self.proxies.append(self.proxies.pop(0))
+            self.resumes.append(begin)
+            time.sleep(0.02)
+
+    def follow(self, client):
+        for event in client.watch(f"{self.path}?watch=1&allowWatchBookmarks=true&resourceVersion={self.cursor}", timeout=30):
+            if event["type"] == "ERROR":
+                self.faults.append(str(event))
+                self.done.set()
+                return
+            if event["type"] == "BOOKMARK":
+                self.cursor = event["object"]["metadata"]["resourceVersion"]
+                self.bookmarks += 1
+            else:
+                self.names.append((event["type"], event["object"]["metadata"]["name"]))
+            if self.done.is_set():
+                return
+
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class ProxyReplicas(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.up = kit.Installation("--store", "etcd", "--proxies", "2", shards=3).start_for(cls)
+        cls.port = int((cls.up.state / "proxy-2" / "port").read_text())
+        cls.up.make_workspace("beta", selector={"name": "shard-1"})
+
+    def client(self, index, path="/clusters/root"):
+        port = self.up.port if index == 0 else self.port
+        return kit.Client(f"https://127.0.0.1:{port}{path}", self.up.pki / "serving-ca.crt", self.up.pki / "admin.crt",
+                          self.up.pki / "admin.key")
+
+    def both(self, path="/clusters/root"):
+        one, other = self.client(0, path), self.client(1, path)
+        return ((one, other), (other, one))
+
+    def log(self, index):
+        return self.up.state / "logs" / f"{self.name(index)}.log"
+
+    @staticmethod
+    def name(index):
+        return "proxy" if index == 0 else "proxy-2"
+
+    def holder(self):
+        """Of the duty to write statuses, once one has it and the other not."""
+
+        def found():
+            held = [leads(self.log(0)), leads(self.log(1))]
+            return held.count(True) == 1 and [held.index(True)]
+
+        return kit.eventually(found, 30, "one proxy leads")[0]
+
+    def all_ready(self):
+        for index in (0, 1):
+            kit.eventually(lambda index=index: self.client(index, "").get("/readyz").status == 200, 40, f"proxy {index} is ready")
+
+    # own kinds
+
+    def test_GR_201_what_is_stored_at_one_is_read_at_the_other(self):
+        for number, (writer, reader) in enumerate(self.both()):
+            for turn in range(20):
+                name = f"read-{number}-{turn}"
+                made = writer.must("POST", PARTITIONS, partition(name))
+                self.assertEqual(reader.must("GET", f"{PARTITIONS}/{name}")["metadata"], made["metadata"])
+                made["spec"]["selector"]["matchLabels"]["region"] = "us-east-1"
+                changed = reader.must("PUT", f"{PARTITIONS}/{name}", made)
+                self.assertEqual(writer.must("GET", f"{PARTITIONS}/{name}")["metadata"]["resourceVersion"],
+                                 changed["metadata"]["resourceVersion"])
+                writer.must("DELETE", f"{PARTITIONS}/{name}")
+                self.assertEqual(reader.get(f"{PARTITIONS}/{name}").status, 404)
+
+    def test_GR_201_a_watch_of_one_tells_what_is_stored_at_the_other(self):
+        for number, (writer, reader) in enumerate(self.both()):
+            at = reader.must("GET", PARTITIONS)["metadata"]["resourceVersion"]
+            times = {}
+
+            def follow(reader=reader, at=at, times=times):
+                for event in reader.watch(f"{PARTITIONS}?watch=1&resourceVersion={at}"):
+                    if event["type"] == "ADDED":
+                        times[event["object"]["metadata"]["name"]] = time.monotonic()
+                    if len(times) == 50:
+                        return
+
+            thread = threading.Thread(target=follow, daemon=True)
+            thread.start()
+            lags = []
+            for turn in range(50):
+                name = f"told-{number}-{turn}"
+                writer.must("POST", PARTITIONS, partition(name))
+                done = time.monotonic()
+                kit.eventually(lambda name=name, times=times: name in times, 20, name)
+                lags.append(times[name] - done)
+            thread.join(20)
+            lags.sort()
+            print(f"stored at one, seen by the other's watch: p50 {lags[25] * 1e3:.1f} ms, p98 {lags[48] * 1e3:.1f} ms after the answer")
+            for turn in range(50):
+                writer.must("DELETE", f"{PARTITIONS}/told-{number}-{turn}")
+
+    # cursors, tokens, tickets
+
+    def test_GR_201_a_cursor_of_one_goes_on_at_the_other(self):
+        for number, (one, other) in enumerate(self.both("")):
+            listed = one.must("GET", ALL_MAPS)
+            cursor = listed["metadata"]["resourceVersion"]
+            for turn in range(5):
+                for cluster in ("root", "root:beta"):
+                    one.must("POST", f"/clusters/{cluster}{MAPS}", {"metadata": {"name": f"cursor-{number}-{turn}"}})
+            expected = sorted(f"cursor-{number}-{turn}" for turn in range(5) for _ in range(2))
+            seen = []
+            for event in other.watch(f"{ALL_MAPS}?watch=1&resourceVersion={cursor}"):
+                self.assertEqual(event["type"], "ADDED", event)
+                seen.append(event["object"]["metadata"]["name"])
+                if len(seen) == len(expected):
+                    break
+            self.assertEqual(sorted(seen), expected)
+            # What the other one knows now is not too large for the first.
+            newer = other.must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+            self.assertEqual(one.get(f"{ALL_MAPS}?resourceVersion={newer}&resourceVersionMatch=NotOlderThan").status, 200)
+
+    def test_GR_201_a_continue_token_of_one_goes_on_at_the_other(self):
+        for path, make in ((ALL_MAPS, None), (f"/clusters/root{PARTITIONS}", partition)):
+            for number, (one, other) in enumerate(self.both("")):
+                if make:
+                    for turn in range(3):
+                        one.must("POST", path, make(f"page-{number}-{turn}"))
+                first = one.must("GET", f"{path}?limit=1")
+                rest = other.must("GET", f"{path}?limit=500&continue={first['metadata']['continue']}")
+                names = [item["metadata"]["uid"] for item in first["items"] + rest["items"]]
+                self.assertEqual(names, [item["metadata"]["uid"] for item in one.must("GET", path)["items"]])
+
+    def test_GR_201_a_session_of_one_is_resumed_at_the_other(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self.up.pki / "serving-ca.crt")
+        context.load_cert_chain(self.up.pki / "admin.crt", self.up.pki / "admin.key")
+        session, reused = None, []
+        for port in (self.up.port, self.port, self.up.port):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+                with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as tls:
+                    tls.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    while tls.recv(65536):
+                        pass
+                    session = tls.session
+                    reused.append(tls.session_reused)
+        self.assertEqual(reused, [False, True, True])
+
+    # who acts
+
+    def regions_of(self, client):
+        """What the set has made of the shards' labels: the regions of its Partitions."""
+        return sorted(item["spec"]["selector"]["matchLabels"]["storm"] for item in client.must("GET", PARTITIONS)["items"]
+                      if any(owner["name"] == "storm" for owner in item["metadata"].get("ownerReferences", [])))
+
+    def relabel(self, client, shard, region):
+        answer = client.request("PATCH", f"{SHARDS}/{shard}", {"metadata": {"labels": {"storm": region}}}, headers=MERGE)
+        return answer.status == 200
+
+    def everything(self, client):
+        """Versions of what is stored here."""
+        out = []
+        for path in (PARTITIONS, SETS, "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"):
+            out += [(item["metadata"]["uid"], item["metadata"]["resourceVersion"])
+                    for item in client.must("GET", f"/clusters/*{path}")["items"]]
+        return sorted(out)
+
+    def storm(self, client, turn):
+        for number, shard in enumerate(("root", "shard-1", "shard-2")):
+            region = REGIONS[(turn + number * (1 + turn % 2)) % 3]
+            kit.eventually(lambda shard=shard, region=region: self.relabel(client, shard, region), 30)
+
+    def test_GR_206_the_one_that_writes_is_killed_or_stopped_in_a_storm(self):
+        root = self.client(0)
+        if root.get(f"{SETS}/storm").status == 404:
+            root.must("POST", SETS, {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "PartitionSet", "metadata": {"name": "storm"},
+                                     "spec": {"dimensions": ["storm"]}})
+        for turn, fault in enumerate((signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL, signal.SIGSTOP)):
+            holder = self.holder()
+            other = self.client(1 - holder)
+            pid = self.up.pid(self.name(holder))
+            self.storm(other, 2 * turn)
+            os.kill(pid, fault)
+            begin = time.monotonic()
+            try:
+                self.storm(other, 2 * turn + 1)
+                expected = sorted({REGIONS[(2 * turn + 1 + 2 * number) % 3] for number in range(3)})
+                kit.eventually(lambda expected=expected, other=other: self.regions_of(other) == expected, 30, f"Partitions of {expected}")
+                took = time.monotonic() - begin
+                kit.eventually(lambda holder=holder: leads(self.log(1 - holder)), 30, "the other one leads")
+                print(f"{signal.Signals(fault).name}: right again {took:.2f} s after it")
+                if fault == signal.SIGSTOP:
+                    seen = kit.stays(lambda: self.everything(self.client(1 - holder, "")), 1)
+                    os.kill(pid, signal.SIGCONT)
+                    kit.eventually(lambda holder=holder: not leads(self.log(holder)), 30, "the stopped one knows")
+                    self.assertEqual(kit.stays(lambda: self.everything(self.client(1 - holder, "")), 2), seen)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+            self.all_ready()
+
+    def test_GR_209_a_takeover_writes_nothing(self):
+        holder = self.holder()
+        client = self.client(1 - holder, "")
+        seen = kit.stays(lambda: self.everything(client), 1)
+        self.up.kill(self.name(holder), signal.SIGTERM)
+        kit.eventually(lambda: leads(self.log(1 - holder)), 20, "the other one leads")
+        self.assertEqual(kit.stays(lambda: self.everything(client), 2), seen)
+        self.all_ready()
+
+    # who is left
+
+    def test_GR_201_merged_watches_go_on_at_the_other_when_one_is_killed(self):
+        count = 60
+        cursor = self.client(0, "").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        followers = [Follower((self.client(0, ""), self.client(1, "")), cursor) for _ in range(count)]
+        try:
+            writer, made = self.client(1), []
+
+            def write(name):
+                writer.must("POST", MAPS, {"metadata": {"name": name}})
+                made.append(("ADDED", name))
+
+            def all_have(who=followers):
+                return all(set(made) <= set(one.names) for one in who)
+
+            for turn in range(5):
+                write(f"before-{turn}")
+            kit.eventually(all_have, 30, "all watches have what was written")
+            # So that each has a cursor behind these.
+            marks = [one.bookmarks for one in followers]
+            kit.eventually(lambda: all(one.bookmarks > mark for one, mark in zip(followers, marks)), 120, "bookmarks")
+            self.up.kill("proxy", signal.SIGKILL)
+            begin = time.monotonic()
+            for turn in range(5):
+                write(f"after-{turn}")
+            kit.eventually(all_have, 60, "all watches go on")
+            print(f"{count} merged watches had all events of the other proxy {time.monotonic() - begin:.2f} s after the kill")
+            self.assertEqual([one.faults for one in followers if one.faults], [])
+            self.assertTrue(all(one.resumes for one in followers))
+            self.assertFalse(any(kind != "ADDED" and name.startswith(("before", "after")) for one in followers for kind, name in one.names))
+        finally:
+            for one in followers:
+                one.done.set()
+            writer.request("POST", MAPS, {"metadata": {"name": "the-end"}})
+        self.all_ready()
+
+    # without etcd
+
+    def test_GR_204_etcd_is_away(self):
+        self.all_ready()
+        one, other = self.client(0), self.client(1)
+        one.must("POST", PARTITIONS, partition("away"))
+        token = one.must("GET", "/api/v1/configmaps?limit=1")["metadata"].get("continue")
+        merged = self.client(0, "").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        watch = kit.Watch(other, f"{PARTITIONS}?watch=1&resourceVersion=0")
+        kit.eventually(lambda: watch.events, 20)
+        self.assertEqual(one.must("GET", f"{PARTITIONS}/away")["metadata"]["name"], "away")
+        # Shards have their objects in the same etcd: what they answer without it is theirs to say.
+        number = self.up.pid("etcd")
+        os.kill(number, signal.SIGSTOP)
+        try:
+            for client in (self.client(0, ""), self.client(1, "")):
+                ready = kit.eventually(lambda client=client: "[!]store" in client.get("/readyz").body.decode() and client.get("/readyz"), 60)
+                self.assertEqual(ready.status, 200, ready)
+                self.assertEqual(client.get("/readyz?strict").status, 500)
+            self.assertEqual(one.get(f"{PARTITIONS}/away?resourceVersion=0").status, 200)
+            self.assertEqual(one.get(f"{PARTITIONS}?resourceVersion=0").status, 200)
+            self.assertEqual(one.get(f"{MAPS}?resourceVersion=0").status, 200, "forwarded")
+            refused = other.get(f"{PARTITIONS}/away")
+            self.assertEqual(refused.status, 503, refused)
+            self.assertTrue(refused.headers["Retry-After"])
+            written = other.request("POST", PARTITIONS, partition("not-now"), timeout=60)
+            self.assertIn(written.status, (503, 504), written)
+            self.assertTrue(written.headers["Retry-After"])
+            self.assertIsNone(watch.ended_at)
+            resumed = self.client(1, "").request("GET", f"{ALL_MAPS}?resourceVersion={merged}&resourceVersionMatch=NotOlderThan&limit=1")
+            self.assertEqual(resumed.status, 200, resumed)
+            if token:
+                self.assertEqual(other.get(f"/api/v1/configmaps?limit=1&continue={token}").status, 200)
+        finally:
+            os.kill(number, signal.SIGCONT)
+        kit.eventually(lambda: one.request("POST", PARTITIONS, partition("again")).status == 201, 40, "writes again")
+        kit.eventually(lambda: any(event["object"]["metadata"]["name"] == "again" for event in watch.events), 20, "the watch went on")
+        kit.eventually(lambda: self.client(0, "").get("/readyz?strict").status == 200, 40, "all is well")
+
+    # usage
+
+    def test_GR_214_kubectl_by_context(self):
+        for context in ("base", "base-2"):
+            text = self.up.kubectl("get", "--raw", "/clusters/root/api/v1/namespaces/default", context=context)
+            self.assertIn('"name":"default"', text)
+
+    def test_GR_214_wrong_usage(self):
+        for arguments, text in ((["--proxies", "2"], "--proxies: several share one store: add --store etcd"),
+                                (["--proxies", "0"], "--proxies: must be 1 to 8"), (["--proxies", "99"], "--proxies: must be 1 to 8")):
+            run = subprocess.run([str(kit.BINARY), "up", "--dir", str(self.up.dir / "none"), *arguments], capture_output=True, text=True,
+                                 timeout=60, check=False)
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn(text, run.stderr)
+        proxy = [str(kit.BINARY), "proxy", "--config", str(self.up.state / "proxy" / "proxy.yaml")]
+        for arguments, text in ((["--store", "etcd="], "--store: must be lmdb or etcd=URL,…"),
+                                (["--etcd-user", "u"], "--etcd-user, --etcd-password-file: for --store etcd=… only"),
+                                (["--store", "etcd=http://192.0.2.1:2379"], "is on another machine: say https"),
+                                (["--store", "lmdb"], "the data of this proxy is in etcd")):
+            run = subprocess.run([*proxy, "--allow-root", *arguments], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertIn(text, run.stderr)
