@@ -362,6 +362,10 @@ ConfigCheck check_files(const LoadedProxyConfig& loaded, std::int64_t now) {
   checks.kubeconfig("audit.webhook_kubeconfig", config.audit.webhook_kubeconfig,
                     KubeServer::kRequired, "", false);
   checks.read_secret("aggregation.token_keys_file", config.token_keys_file);
+  checks.authority("store.ca_file", config.store.ca_file);
+  checks.pair("store.cert_file", config.store.cert_file, "store.key_file", config.store.key_file,
+              Use::kClient);
+  checks.read_secret("store.password_file", config.store.password_file);
   checks.loads("authentication", load_token_files(config.authentication));
   if (!checks.has_error()) {
     // As a start does it: what is wrong in a way of its own is told here.

@@ -62,7 +62,12 @@ Expected<void> ProxyControl::open_admin() {
           },
       .topology = [this] { return topology_report(); },
       .explain = explain_sources(),
-      .config_text = config_text_});
+      .config_text = config_text_,
+      .rotate_keys =
+          [this](std::function<void(Expected<void>)> done) {
+            // In a later turn: who asks is told on its way out.
+            loop_.post([this, done = std::move(done)] { slots_->rotate_key(done); });
+          }});
   const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), handler);
     if (!listener) {

@@ -39,6 +39,7 @@ SlotKeeper::SlotKeeper(net::Loop& loop, store::Store& store, topology::SnapshotP
       store_(store),
       view_(publisher.attach(loop)),
       publish_(std::move(publish)),
+      ring_timer_(loop),
       timer_(loop),
       shared_(shared_file.empty() ? nullptr : std::make_unique<SharedRecord>(shared_file)),
       follow_timer_(loop) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aggregation/position/continue_token.h"
+#include "aggregation/position/internal/key_ring.h"
 #include "aggregation/position/internal/shared_record.h"
 #include "aggregation/position/slot_table.h"
 #include "base/alive.h"
@@ -46,6 +47,14 @@ class SlotKeeper {
 
   /// Keys of continue tokens from a file; empty: those that are stored.
   void set_keys(TokenKeys keys);
+
+  /// Makes a key of continue tokens that follows the one there is (GR-210): it is known to all who
+  /// share the store for a minute before it signs, and the old one is accepted for a day after
+  /// that. `done` runs on the loop. @error kConflict one is on its way, or there are too many;
+  /// kConfig the keys are those of a file; what commit() says
+  void rotate_key(std::function<void(Expected<void>)> done);
+  /// For tests: how long the next key is only known.
+  void promote_after(Duration known) noexcept { known_for_ = known; }
 
   /// The shard has lost revisions that were seen of it (AGG-522).
   void mark_rolled_back(const std::string& uid);
@@ -84,6 +93,12 @@ class SlotKeeper {
   /// Whether it is another one than that which is known.
   [[nodiscard]] Expected<bool> read_key();
   [[nodiscard]] Expected<void> make_key();
+  // slot_keeper_keys.cc
+  void store_ring(const KeyRing& next, std::function<void(Expected<void>)> done);
+  void ring_stored(const KeyRing& next, const Expected<store::CommitResult>& result,
+                   const std::function<void(Expected<void>)>& done);
+  void follow_ring();
+  void turn_ring();
   void follow_store();
   void look_at_records();
   // slot_keeper_shared.cc
@@ -100,7 +115,11 @@ class SlotKeeper {
   store::Revision table_at_ = 0;  // of history_ in the store; 0: it is not there
   SlotHistoryPtr own_;            // instead of history_, which others have ahead of us; may be null
   TokenKeys keys_;                // that are stored
-  TokenKeys configured_keys_;     // go before them
+  KeyRing ring_;                  // the same
+  store::Revision ring_at_ = 0;   // of it in the store; 0: the first key is all
+  Duration known_for_ = seconds(60);
+  net::Timer ring_timer_;
+  TokenKeys configured_keys_;  // go before them
   std::uint32_t fixed_generation_ = 0;
   std::size_t kept_ = kGenerationsKept;
   std::vector<std::string> fixed_uids_;

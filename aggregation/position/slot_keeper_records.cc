@@ -74,17 +74,31 @@ Expected<void> SlotKeeper::read_table() {
 }
 
 Expected<bool> SlotKeeper::read_key() {
-  const Expected<store::Entry> key = store::get_or_none(store_, kTokenKey);
-  if (!key) {
-    return fail(key.error().clone());
+  const Expected<store::Entry> ring = store::get_or_none(store_, kRingKey);
+  const Expected<store::Entry> first = store::get_or_none(store_, kTokenKey);
+  if (!ring || !first) {
+    return fail((ring ? first.error() : ring.error()).clone());
   }
-  if (key->modified == 0) {
+  if (ring->modified == 0 && first->modified == 0) {
     return false;
   }
-  Secret secret = Secret::copy_of(key->value.view());
-  const bool is_new = keys_.empty() || !(keys_.front().secret == secret);
+  KeyRing now;
+  if (ring->modified != 0) {
+    const Expected<krm::Json> json = krm::Json::parse(ring->value.view());
+    auto read = json ? KeyRing::from_json(*json) : fail(Errc::kCorrupt);
+    if (!read) {
+      return fail(std::move(read.error()).at(std::string(kRingKey)));
+    }
+    now = std::move(*read);
+  } else {
+    now = KeyRing::of(Secret::copy_of(first->value.view()));
+  }
+  const bool is_new = keys_.empty() || ring->modified != ring_at_;
+  ring_at_ = ring->modified;
   if (is_new) {
-    keys_ = {{1, std::move(secret)}};
+    keys_ = now.keys();
+    ring_ = std::move(now);
+    follow_ring();
   }
   return is_new;
 }

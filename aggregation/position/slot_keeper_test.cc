@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "aggregation/position/move_keeper.h"
@@ -97,6 +98,29 @@ TEST_F(SharedSlotsTest, GR_201_KeysAreTheSameAndStartsAreCountedTogether) {
   EXPECT_TRUE(one->keys.front().secret == other->keys.front().secret);
   EXPECT_TRUE(one->keeper.is_new());
   EXPECT_FALSE(other->keeper.is_new());
+}
+
+TEST_F(SharedSlotsTest, GR_210_ANewKeyIsKnownToBothBeforeItSigns) {
+  one->keeper.promote_after(milliseconds(300));
+  std::optional<bool> made;
+  const Secret old = other->keys.front().secret;
+  one->keeper.rotate_key([&](const Expected<void>& done) { made = done.has_value(); });
+  ASSERT_TRUE(until([&] { return made && one->keys.size() == 2 && other->keys.size() == 2; }));
+  EXPECT_TRUE(*made);
+  EXPECT_TRUE(one->keys.front().secret == old);
+  EXPECT_TRUE(other->keys.front().secret == old);
+  EXPECT_TRUE(one->keys.back().secret == other->keys.back().secret);
+  std::optional<Errc> refused;
+  other->keeper.rotate_key([&](const Expected<void>& done) { refused = done.error().code(); });
+  EXPECT_EQ(refused, Errc::kConflict);
+  ASSERT_TRUE(until(
+      [&] { return !(one->keys.front().secret == old) && !(other->keys.front().secret == old); }));
+  EXPECT_TRUE(one->keys.front().secret == other->keys.front().secret);
+  EXPECT_TRUE(one->keys.back().secret == old) << "accepted for a day";
+  Proxy third(loop, **first_store);
+  third.start();
+  EXPECT_TRUE(third.keys.front().secret == one->keys.front().secret);
+  EXPECT_EQ(third.keys.size(), 2U);
 }
 
 TEST_F(SharedSlotsTest, GR_202_BothSeeTheSameShardsAtOnce_OneGenerationIsMade) {

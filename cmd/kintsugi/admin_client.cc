@@ -60,7 +60,8 @@ Expected<std::string> exchange(const std::string& path, const std::string& metho
       ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return fail(nobody(path, errno));
   }
-  const std::string request = method + " " + target + " HTTP/1.0\r\nHost: admin\r\n\r\n";
+  const std::string request =
+      method + " " + target + " HTTP/1.0\r\nHost: admin\r\nContent-Length: 0\r\n\r\n";
   if (::send(socket.fd(), request.data(), request.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(request.size())) {
     return fail(nobody(path, errno));

@@ -25,6 +25,8 @@ const std::vector<Command>& commands() {
        run_join, join_about},
       {"pki", "certificate authorities of an installation: replaced while it runs", run_pki,
        pki_about},
+      {"keys", "keys of continue tokens and TLS session tickets: replaced while proxies run",
+       run_keys, keys_about},
       {"config", "what configurations may say: JSON Schema, environment variables", run_config,
        config_about},
       {"completion", "lets bash, zsh or fish complete commands and options", run_completion,

@@ -22,6 +22,7 @@ int run_worker(const std::vector<std::string>& arguments);
 int run_join(const std::vector<std::string>& arguments);
 int run_token(const std::vector<std::string>& arguments);
 int run_pki(const std::vector<std::string>& arguments);
+int run_keys(const std::vector<std::string>& arguments);
 /// Ask a running proxy. Besides: 4 there is no such thing.
 int run_get(const std::vector<std::string>& arguments);
 int run_explain(const std::vector<std::string>& arguments);
@@ -56,6 +57,7 @@ CommandAbout restore_about();
 CommandAbout token_about();
 CommandAbout join_about();
 CommandAbout pki_about();
+CommandAbout keys_about();
 CommandAbout ws_about();
 CommandAbout completion_about();
 CommandAbout version_about();

@@ -2,12 +2,14 @@
 takes that over; etcd goes away (GR-201 to GR-214)."""
 import contextlib
 import os
+import pathlib
 import re
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -20,7 +22,6 @@ PARTITIONS = "/apis/topology.kcp.io/v1alpha1/partitions"
 SETS = "/apis/topology.kcp.io/v1alpha1/partitionsets"
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
 MERGE = {"Content-Type": "application/merge-patch+json"}
-REGIONS = ["north", "south", "west"]
 
 
 def partition(name, region="eu-west-1"):
@@ -199,6 +200,20 @@ class ProxyReplicas(unittest.TestCase):
                     reused.append(tls.session_reused)
         self.assertEqual(reused, [False, True, True])
 
+    def test_GR_210_a_new_key_of_tokens(self):
+        base = [client for client, _ in self.both("")]
+        tokens = [client.must("GET", f"{ALL_MAPS}?limit=1")["metadata"]["continue"] for client in base]
+        command = [str(kit.BINARY), "keys", "rotate", "--admin", str(self.up.state / "run" / "admin-proxy-2.sock")]
+        first = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("a new key is on its way already", again.stderr)
+        tokens += [client.must("GET", f"{ALL_MAPS}?limit=1")["metadata"]["continue"] for client in base]
+        for client in base:
+            for token in tokens:
+                self.assertEqual(client.get(f"{ALL_MAPS}?limit=1&continue={token}").status, 200)
+
     # who acts
 
     def regions_of(self, client):
@@ -219,9 +234,11 @@ class ProxyReplicas(unittest.TestCase):
         return sorted(out)
 
     def storm(self, client, turn):
-        for number, shard in enumerate(("root", "shard-1", "shard-2")):
-            region = REGIONS[(turn + number * (1 + turn % 2)) % 3]
-            kit.eventually(lambda shard=shard, region=region: self.relabel(client, shard, region), 30)
+        """Relabels all shards, several times. The regions that they have then."""
+        for number in range(6):
+            for shard in ("root", "shard-1", "shard-2"):
+                kit.eventually(lambda shard=shard, number=number: self.relabel(client, shard, f"s{turn}-{number % 2}-{shard}"), 30)
+        return [f"s{turn}-1-{shard}" for shard in ("root", "shard-1", "shard-2")]
 
     def test_GR_206_the_one_that_writes_is_killed_or_stopped_in_a_storm(self):
         root = self.client(0)
@@ -236,8 +253,7 @@ class ProxyReplicas(unittest.TestCase):
             os.kill(pid, fault)
             begin = time.monotonic()
             try:
-                self.storm(other, 2 * turn + 1)
-                expected = sorted({REGIONS[(2 * turn + 1 + 2 * number) % 3] for number in range(3)})
+                expected = self.storm(other, 2 * turn + 1)
                 kit.eventually(lambda expected=expected, other=other: self.regions_of(other) == expected, 30, f"Partitions of {expected}")
                 took = time.monotonic() - begin
                 kit.eventually(lambda holder=holder: leads(self.log(1 - holder)), 30, "the other one leads")
@@ -304,7 +320,6 @@ class ProxyReplicas(unittest.TestCase):
         self.all_ready()
         one, other = self.client(0), self.client(1)
         one.must("POST", PARTITIONS, partition("away"))
-        token = one.must("GET", "/api/v1/configmaps?limit=1")["metadata"].get("continue")
         merged = self.client(0, "").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
         watch = kit.Watch(other, f"{PARTITIONS}?watch=1&resourceVersion=0")
         kit.eventually(lambda: watch.events, 20)
@@ -329,8 +344,6 @@ class ProxyReplicas(unittest.TestCase):
             self.assertIsNone(watch.ended_at)
             resumed = self.client(1, "").request("GET", f"{ALL_MAPS}?resourceVersion={merged}&resourceVersionMatch=NotOlderThan&limit=1")
             self.assertEqual(resumed.status, 200, resumed)
-            if token:
-                self.assertEqual(other.get(f"/api/v1/configmaps?limit=1&continue={token}").status, 200)
         finally:
             os.kill(number, signal.SIGCONT)
         kit.eventually(lambda: one.request("POST", PARTITIONS, partition("again")).status == 201, 40, "writes again")
@@ -359,3 +372,128 @@ class ProxyReplicas(unittest.TestCase):
             run = subprocess.run([*proxy, "--allow-root", *arguments], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, 1, run.stderr)
             self.assertIn(text, run.stderr)
+
+
+class Member:
+    """An etcd of one member on 127.0.0.1."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kintsugi-e2e-etcd-"))
+        self.url, peer = (f"http://127.0.0.1:{kit.free_port()}" for _ in range(2))
+        self.command = ["etcd", f"--data-dir={self.folder}/data", f"--listen-client-urls={self.url}", f"--advertise-client-urls={self.url}",
+                        f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"]
+        self.process = None
+        self.start()
+
+    def start(self):
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class ProxiesOverAnEtcdOfTheirOwn(unittest.TestCase):
+    """The shards have their objects elsewhere: what goes on without etcd is what the proxies have in their hands."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.up = kit.Installation(shards=2).start_for(cls)
+        cls.etcd = Member()
+        cls.addClassCleanup(cls.etcd.end)
+        change = {"store": {"type": "etcd", "endpoints": f'["{cls.etcd.url}"]'}, "wildcard": "serve"}
+        cls.proxies = [kit.Proxy(cls.up, change=change) for _ in range(2)]
+        for proxy in cls.proxies:
+            proxy.__enter__()
+            cls.addClassCleanup(proxy.__exit__)
+
+    def test_GR_204_what_goes_on_without_etcd(self):
+        one, other = (proxy.client() for proxy in self.proxies)
+        one_base, other_base = (proxy.client("") for proxy in self.proxies)
+        one.must("POST", PARTITIONS, partition("kept"))
+        page = one_base.must("GET", f"{ALL_MAPS}?limit=1")
+        cursor = one_base.must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        merged = Follower((other_base,), cursor)
+        own = kit.Watch(other, f"{PARTITIONS}?watch=1&resourceVersion=0")
+        kit.eventually(lambda: own.events, 20, "the watch of Partitions")
+        self.etcd.kill()
+        try:
+            # Forwarded, merged, resumed: nothing of it needs the store.
+            one.must("POST", MAPS, {"metadata": {"name": "meanwhile"}})
+            kit.eventually(lambda: ("ADDED", "meanwhile") in merged.names, 20, "the merged watch goes on")
+            self.assertEqual(merged.resumes, [])
+            self.assertIn("meanwhile", [item["metadata"]["name"] for item in other_base.must("GET", ALL_MAPS)["items"]])
+            rest = other_base.must("GET", f"{ALL_MAPS}?limit=500&continue={page['metadata']['continue']}")
+            self.assertNotIn("meanwhile", [item["metadata"]["name"] for item in rest["items"]])
+            resumed = next(other_base.watch(f"{ALL_MAPS}?watch=1&resourceVersion={cursor}"))
+            self.assertEqual(resumed["object"]["metadata"]["name"], "meanwhile")
+            # What is stored is shown to whoever says how old it may be; discovery too.
+            self.assertEqual(one.get(f"{PARTITIONS}/kept?resourceVersion=0").status, 200)
+            self.assertEqual(one.get("/apis/topology.kcp.io/v1alpha1").status, 200)
+            begin = time.monotonic()
+            for answer in (other.get(f"{PARTITIONS}/kept"), other.request("POST", PARTITIONS, partition("not-now"), timeout=60)):
+                self.assertEqual(answer.status, 503, answer)
+                self.assertTrue(answer.headers["Retry-After"])
+                self.assertEqual(answer.json["kind"], "Status")
+            print(f"refused after {time.monotonic() - begin:.1f} s")
+            for client in (one_base, other_base):
+                kit.eventually(lambda client=client: "[!]store" in client.get("/readyz").body.decode(), 60, "/readyz tells")
+                self.assertEqual(client.get("/readyz").status, 200)
+                self.assertEqual(client.get("/readyz?strict").status, 500)
+            self.assertIsNone(own.ended_at)
+        finally:
+            merged.done.set()
+            self.etcd.start()
+        kit.eventually(lambda: one.request("POST", PARTITIONS, partition("again")).status == 201, 40, "writes again")
+        kit.eventually(lambda: any(event["object"]["metadata"]["name"] == "again" for event in own.events), 20, "the watch went on")
+        for client in (one_base, other_base):
+            kit.eventually(lambda client=client: client.get("/readyz?strict").body == b"ok", 40, "all is well")
+
+    def test_GR_205_a_proxy_that_starts_waits_for_etcd(self):
+        proxy = kit.Proxy(self.up, change={"store": {"type": "etcd", "endpoints": f'["{self.etcd.url}"]'}})
+        self.etcd.kill()
+        try:
+            with proxy.log.open("ab") as log:
+                proxy.process = subprocess.Popen([str(kit.BINARY), "proxy", "--config", str(proxy.dir / "proxy.yaml")],
+                                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.addCleanup(proxy.__exit__)
+            kit.eventually((proxy.dir / "data" / "mirror").exists, 20, "it has begun")
+            kit.stays(lambda: (bool(kit.listening(proxy.port)), proxy.process.poll()), 1)
+            self.assertFalse(kit.listening(proxy.port))
+        finally:
+            self.etcd.start()
+        kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 40, "it is ready")
+
+    def test_GR_202_a_shard_joins_while_etcd_is_away(self):
+        clients = [proxy.client("") for proxy in self.proxies]
+        cursor = clients[0].must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        generations = [proxy.metric("kintsugi_slot_generation") for proxy in self.proxies]
+        self.etcd.kill()
+        log = (self.up.state / "logs" / "late.log").open("ab")
+        self.addCleanup(log.close)
+        shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(self.up.state), "--name", "late", "--allow-root"],
+                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(shard.wait)
+        self.addCleanup(shard.kill)
+        try:
+            kit.eventually(lambda: self.up.client().get(f"{SHARDS}/late").status == 200, 30, "the shard has joined")
+            kit.eventually(lambda: self.up.make_workspace("on-late", selector={"name": "late"}), 30)
+            for proxy in self.proxies:  # it is routed to
+                kit.eventually(lambda proxy=proxy: proxy.client("/clusters/root:on-late").get("/api/v1/namespaces/default").status == 200, 20)
+            # The place of the new shard cannot be stored: nobody mints what nobody could read.
+            self.assertEqual([proxy.metric("kintsugi_slot_generation") for proxy in self.proxies], generations)
+        finally:
+            self.etcd.start()
+        for client in clients:
+            found = kit.eventually(lambda client=client: [item for item in client.must("GET", ALL_MAPS)["items"]
+                                                          if item["metadata"]["name"] == "kube-root-ca.crt"], 40, "merged")
+            self.assertTrue(found)
+            kit.eventually(lambda client=client: client.get(f"{ALL_MAPS}?resourceVersion={cursor}&resourceVersionMatch=NotOlderThan").status == 200, 20)
+        kit.eventually(lambda: len({proxy.metric("kintsugi_slot_generation") for proxy in self.proxies}) == 1
+                       and self.proxies[0].metric("kintsugi_slot_generation") > generations[0], 20, "one generation for both")

@@ -270,6 +270,27 @@ AdminHandler::AdminHandler(AdminParams params)
 
 AdminHandler::~AdminHandler() = default;
 
+std::unique_ptr<http::RequestHandler> AdminHandler::rotate_keys(http::RequestHead head,
+                                                                http::ResponseStream& stream) {
+  auto waiting = std::make_unique<serving::WaitingRequest>();
+  params_.rotate_keys(
+      [weak = waiting->weak(), head = std::move(head), &stream](const Expected<void>& done) {
+        serving::WaitingRequest* const self = *weak;
+        if (self == nullptr || self->closed()) {
+          return;
+        }
+        if (done) {
+          self->go_on(serving::answer_json(head, stream, 200, "{\"state\": \"next\"}\n"));
+          return;
+        }
+        const Errc code = done.error().code();
+        const int status = code == Errc::kConflict || code == Errc::kConfig ? 409 : 503;
+        self->go_on(
+            serving::answer_text(head, stream, status, std::string(done.error().message()) + "\n"));
+      });
+  return waiting;
+}
+
 std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     http::RequestHead head, http::ResponseStream& stream) noexcept {
   const std::string_view target = head.target;
@@ -278,13 +299,16 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
   const krm::Query query(question == std::string_view::npos ? std::string_view()
                                                             : target.substr(question + 1));
   const bool is_log = path == "/debug/log";
-  if (head.method != "GET" && head.method != "HEAD" && !(is_log && head.method == "PUT")) {
+  if (is_log && (head.method == "GET" || head.method == "HEAD" || head.method == "PUT")) {
+    return log_->on_request(head, stream, query);
+  }
+  if (head.method == "POST" && path == "/keys/rotate" && params_.rotate_keys) {
+    return rotate_keys(std::move(head), stream);
+  }
+  if (head.method != "GET" && head.method != "HEAD") {
     return serving::answer_text(
         head, stream, 405,
         is_log ? "only GET and PUT are served here\n" : "only GET is served here\n");
-  }
-  if (is_log) {
-    return log_->on_request(head, stream, query);
   }
   if (path == "/debug/shards") {
     return serving::answer_json(head, stream, 200, shards_json(params_.feed).dump_pretty());

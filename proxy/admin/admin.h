@@ -100,11 +100,14 @@ struct AdminParams {
   std::function<TopologyReport()> topology;
   ExplainSources explain;
   std::string config_text;  ///< effective configuration without secrets
+  /// Begins to change the key of continue tokens and session tickets.
+  std::function<void(std::function<void(Expected<void>)> done)> rotate_keys = {};
 };
 
 class LogControl;
 
-/// /metrics, /debug/{shards,routes,streams,loops,config,log} and /explain?path= (R-32).
+/// /metrics, /debug/{shards,routes,streams,loops,config,log} and /explain?path= (R-32); POST of
+/// /keys/rotate (GR-210).
 /// Served on the admin listener only. Threads: the control loop's.
 class AdminHandler final : public http::Handler {
  public:
@@ -116,6 +119,8 @@ class AdminHandler final : public http::Handler {
   void set_config_text(std::string text) { params_.config_text = std::move(text); }
 
  private:
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> rotate_keys(http::RequestHead head,
+                                                                  http::ResponseStream& stream);
   AdminParams params_;
   std::unique_ptr<LogControl> log_;
 };

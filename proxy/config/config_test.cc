@@ -53,6 +53,40 @@ TEST(ProxyConfig, WhenReplicasShare_AGG509_TheShardsAreNotOfOneProxy) {
             std::string::npos);
 }
 
+TEST(ProxyConfig, GR_123_TheStoreOnEtcd) {
+  const auto config = parse_proxy_config(
+      valid() +
+          "store: {type: etcd, endpoints: [\"https://a:2379\", \"https://b:2379\"], "
+          "prefix: /p, ca_file: ca, cert_file: c, key_file: k, user: u, password_file: w, "
+          "compaction: own, stale_limit_ms: 60000}\n",
+      "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  const StoreConfig& store = config->store;
+  EXPECT_TRUE(store.is_etcd && store.compacts && !store.insecure);
+  EXPECT_EQ(store.endpoints, (std::vector<std::string>{"https://a:2379", "https://b:2379"}));
+  EXPECT_EQ(store.prefix, "/p");
+  EXPECT_EQ(store.ca_file, "/etc/k/ca");
+  EXPECT_EQ(store.password_file, "/etc/k/w");
+  EXPECT_EQ(store.stale_limit, seconds(60));
+}
+
+TEST(ProxyConfig, GR_123_WhatDoesNotGoTogetherIsNamed) {
+  const auto said = [](const std::string& store, const std::string& text) {
+    const std::string all = fault(valid() + "store: {" + store + "}\n");
+    EXPECT_NE(all.find(text), std::string::npos) << store << ": " << all;
+  };
+  said("ca_file: x", "store: keys besides type are for type etcd");
+  said("type: etcd", "store.endpoints: is required for type etcd");
+  said("type: etcd, endpoints: [\"a\"]", "store.endpoints: \"a\" is no URL of a member of etcd");
+  const std::string etcd = "type: etcd, endpoints: [\"https://a:2379\"]";
+  said(etcd + ", prefix: /", "store.prefix: must begin with / and name something");
+  said(etcd + ", cert_file: c", "store.cert_file: needs both of cert_file and key_file");
+  said(etcd + ", user: u", "store.user: needs both of user and password_file");
+  said(etcd + "}\naggregation: {shared_file: s",
+       "aggregation.shared_file: is for proxies without store.type: etcd");
+  EXPECT_EQ(fault(valid() + "store: {" + etcd + "}\n"), "accepted");
+}
+
 TEST(ProxyConfig, WhenAKeyIsWrong_NamesFileLineAndKey) {
   EXPECT_EQ(fault(replaced("  port: 6443", "  port: 70000")),
             "/etc/k/proxy.yaml:8: listener.port: must be a number from 0 to 65535");

@@ -572,24 +572,6 @@ TEST(ForwardProbes, AnswerWithoutIdentity_FP141) {
   EXPECT_EQ(ask("/version"), "200 " + krm::version_document());
 }
 
-TEST(ForwardProbes, WhenTheStoreIsAway_GR_204_OnlyTheStrictOneFails) {
-  bool writable = false;
-  Rig rig(nullptr, [&](ProxyHandlerParams& params) { params.writable = [&] { return writable; }; });
-  const auto ask = [&](const char* target) {
-    Answer answer;
-    rig.ask(answer, Rig::get(target));
-    return std::to_string(answer.status) + " " + answer.body;
-  };
-  const std::string lines =
-      "[+]ping ok\n[+]informer-sync ok\n[!]store: what the proxy stores is read-only\n"
-      "[+]shutdown ok\n";
-  EXPECT_EQ(ask("/readyz"), "200 " + lines + "readyz check passed\n");
-  EXPECT_EQ(ask("/readyz?strict"), "500 " + lines + "readyz check failed\n");
-  EXPECT_EQ(ask("/livez?strict"), "200 ok");
-  writable = true;
-  EXPECT_EQ(ask("/readyz?strict"), "200 ok");
-}
-
 TEST(ForwardErrors, TheBodyIsWhatTheClientAccepts_FP148) {
   Rig rig;
   const auto type_of = [&](const char* accept, const char* method) {

@@ -327,11 +327,10 @@ void ProxyLoop::find_deliveries(const std::string& key, std::uint64_t revision,
     std::size_t left = 0;
     std::function<void(aggregation::ResumeRing::Found)> done;
   };
-  if (!shared_.config.shared_file.empty() || shared_.store.is_shared()) {
-    found({});  // another replica may have delivered the event to whoever asks
-    return;
-  }
-  if (!shared_.first_start && loop_.now() < made_at_ + aggregation::ResumeRing::Limits().age) {
+  // Another replica may have delivered the event to whoever asks.
+  const bool has_others = !shared_.config.shared_file.empty() || shared_.store.is_shared();
+  if (has_others ||
+      (!shared_.first_start && loop_.now() < made_at_ + aggregation::ResumeRing::Limits().age)) {
     found({});
     return;
   }
