@@ -398,8 +398,7 @@ class Member:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
-class ProxiesOverAnEtcdOfTheirOwn(unittest.TestCase):
+class OverAnEtcdOfTheirOwn:
     """The shards have their objects elsewhere: what goes on without etcd is what the proxies have in their hands."""
 
     @classmethod
@@ -413,6 +412,9 @@ class ProxiesOverAnEtcdOfTheirOwn(unittest.TestCase):
             proxy.__enter__()
             cls.addClassCleanup(proxy.__exit__)
 
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class ProxiesWithoutEtcd(OverAnEtcdOfTheirOwn, unittest.TestCase):
     def test_GR_204_what_goes_on_without_etcd(self):
         one, other = (proxy.client() for proxy in self.proxies)
         one_base, other_base = (proxy.client("") for proxy in self.proxies)
@@ -463,13 +465,16 @@ class ProxiesOverAnEtcdOfTheirOwn(unittest.TestCase):
                 proxy.process = subprocess.Popen([str(kit.BINARY), "proxy", "--config", str(proxy.dir / "proxy.yaml")],
                                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             self.addCleanup(proxy.__exit__)
-            kit.eventually((proxy.dir / "data" / "mirror").exists, 20, "it has begun")
+            kit.eventually((proxy.dir / "data").exists, 20, "it has begun")
             kit.stays(lambda: (bool(kit.listening(proxy.port)), proxy.process.poll()), 1)
             self.assertFalse(kit.listening(proxy.port))
         finally:
             self.etcd.start()
         kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 40, "it is ready")
 
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class AShardJoins(OverAnEtcdOfTheirOwn, unittest.TestCase):
     def test_GR_202_a_shard_joins_while_etcd_is_away(self):
         clients = [proxy.client("") for proxy in self.proxies]
         cursor = clients[0].must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
@@ -497,3 +502,43 @@ class ProxiesOverAnEtcdOfTheirOwn(unittest.TestCase):
             kit.eventually(lambda client=client: client.get(f"{ALL_MAPS}?resourceVersion={cursor}&resourceVersionMatch=NotOlderThan").status == 200, 20)
         kit.eventually(lambda: len({proxy.metric("kintsugi_slot_generation") for proxy in self.proxies}) == 1
                        and self.proxies[0].metric("kintsugi_slot_generation") > generations[0], 20, "one generation for both")
+
+
+@unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
+class OwnShards(unittest.TestCase):
+    def test_GR_201_the_shards_of_one_are_those_of_the_other(self):
+        """Source `objects`: Shards are a kind that the proxies store."""
+        up = kit.Installation(shards=2).start_for(self)
+        etcd = Member()
+        self.addCleanup(etcd.end)
+        change = {"store": {"type": "etcd", "endpoints": f'["{etcd.url}"]'}, "wildcard": "serve", "topology": {"source": "objects"}}
+        proxies = [kit.Proxy(up, change=change) for _ in range(2)]
+        for proxy in proxies:
+            del proxy.config["topology"]["root_kubeconfig"]
+            proxy.write_config()
+            proxy.__enter__()
+            self.addCleanup(proxy.__exit__)
+        one, other = (proxy.client() for proxy in proxies)
+        for name in ("root", "shard-1"):
+            one.must("POST", SHARDS, {"apiVersion": "core.kcp.io/v1alpha1", "kind": "Shard", "metadata": {"name": name},
+                                      "spec": {"baseURL": up.shard_url(name)}})
+        for client in (one, other):
+            kit.eventually(lambda client=client: client.get("/api/v1/namespaces/default").status == 200, 30, "root is found")
+        up.make_workspace("there", selector={"name": "shard-1"})
+        for proxy in proxies:
+            kit.eventually(lambda proxy=proxy: proxy.client("/clusters/root:there").get("/api/v1/namespaces/default").status == 200, 20)
+
+        def is_ready(client):
+            shard = client.must("GET", f"{SHARDS}/shard-1")
+            return [one["status"] for one in shard.get("status", {}).get("conditions", []) if one["type"] == "Ready"] == ["True"]
+
+        for client in (one, other):
+            kit.eventually(lambda client=client: is_ready(client), 30, "conditions")
+        cursor = proxies[0].client("").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        one.must("POST", MAPS, {"metadata": {"name": "of-own-shards"}})
+        event = next(proxies[1].client("").watch(f"{ALL_MAPS}?watch=1&resourceVersion={cursor}"))
+        self.assertEqual(event["object"]["metadata"]["name"], "of-own-shards")
+        other.must("DELETE", f"{SHARDS}/shard-1")
+        for proxy in proxies:
+            kit.eventually(lambda proxy=proxy: proxy.client("/clusters/root:there").get("/api/v1/namespaces/default").status in (403, 404, 503), 20)
+        kit.eventually(lambda: len({proxy.metric("kintsugi_slot_generation") for proxy in proxies}) == 1, 20, "one generation")

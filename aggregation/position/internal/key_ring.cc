@@ -34,9 +34,12 @@ KeyRing KeyRing::of(Secret first) {
 
 Expected<KeyRing> KeyRing::from_json(const Json& record) {
   const Json* list = record.find("keys");
+  if (list == nullptr) {
+    return fail(Errc::kCorrupt, "the record of keys of tokens has none");
+  }
   KeyRing ring;
   std::size_t signing = 0, next = 0;
-  for (const Json& one : list == nullptr ? Json::array().items() : list->items()) {
+  for (const Json& one : list->items()) {
     const Json* id = one.find("id");
     const Json* since = one.find("since");
     const auto state = state_of(one.text({"state"}));
