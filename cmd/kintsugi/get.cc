@@ -208,7 +208,8 @@ int print_kind(const Kind& kind, const Options& options, const std::string& name
   const Json* list = document->find(kind.list);
   Json kept = Json::array();
   std::vector<Row> rows;
-  for (const Json& one : list == nullptr ? Json::array().items() : list->items()) {
+  const Json none = Json::array();
+  for (const Json& one : (list == nullptr ? none : *list).items()) {
     Row row = kind.row(one);
     if (name.empty() || row.front() == name) {
       rows.push_back(std::move(row));
