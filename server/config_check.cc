@@ -366,6 +366,7 @@ ConfigCheck check_files(const LoadedProxyConfig& loaded, std::int64_t now) {
   checks.pair("store.cert_file", config.store.cert_file, "store.key_file", config.store.key_file,
               Use::kClient);
   checks.read_secret("store.password_file", config.store.password_file);
+  checks.read_secret("store.seal_key_file", config.store.seal_key_file);
   checks.loads("authentication", load_token_files(config.authentication));
   if (!checks.has_error()) {
     // As a start does it: what is wrong in a way of its own is told here.

@@ -189,6 +189,7 @@ Expected<void> ProxyControl::open() {
         }
       },
       config_.shared_file);
+  slots_->seal_with(std::move(files->seal_keys));
   slots_->set_keys(std::move(files->token_keys));
   slots_->keep_generations(config_.merge.generations_kept);
   static_shards_ = std::move(files->shards);

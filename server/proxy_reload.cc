@@ -114,6 +114,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   shared_->limits->bounds().set(config_.payer_bounds().rules());
   shared_->limits->connections()->set(config_.open_limits.of_connections());
   take_audit_policy(std::move(files->audit_policy));
+  slots_->seal_with(std::move(files->seal_keys));
   slots_->set_keys(std::move(files->token_keys));
   static_shards_ = std::move(files->shards);
   if (feed_ != nullptr && config_.topology.source == "static") {

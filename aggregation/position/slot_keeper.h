@@ -7,10 +7,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "aggregation/position/continue_token.h"
 #include "aggregation/position/internal/key_ring.h"
+#include "aggregation/position/internal/key_seal.h"
 #include "aggregation/position/internal/shared_record.h"
 #include "aggregation/position/slot_table.h"
 #include "base/alive.h"
@@ -47,6 +49,10 @@ class SlotKeeper {
 
   /// Keys of continue tokens from a file; empty: those that are stored.
   void set_keys(TokenKeys keys);
+
+  /// Keys in the store are sealed with the first of these, and open with each. Before take_epoch();
+  /// later for what is written from then on.
+  void seal_with(TokenKeys keys) { seal_.keys = std::move(keys); }
 
   /// Makes a key of continue tokens that follows the one there is (GR-210): it is known to all who
   /// share the store for a minute before it signs, and the old one is accepted for a day after
@@ -93,6 +99,8 @@ class SlotKeeper {
   /// Whether it is another one than that which is known.
   [[nodiscard]] Expected<bool> read_key();
   [[nodiscard]] Expected<void> make_key();
+  /// Where keys of before are not sealed, and are to be now.
+  [[nodiscard]] Expected<void> seal_again();
   // slot_keeper_keys.cc
   void store_ring(const KeyRing& next, std::function<void(Expected<void>)> done);
   void ring_stored(const KeyRing& next, const Expected<store::CommitResult>& result,
@@ -116,7 +124,8 @@ class SlotKeeper {
   SlotHistoryPtr own_;            // instead of history_, which others have ahead of us; may be null
   TokenKeys keys_;                // that are stored
   KeyRing ring_;                  // the same
-  store::Revision ring_at_ = 0;   // of it in the store; 0: the first key is all
+  KeySeal seal_;
+  store::Revision ring_at_ = 0;  // of it in the store; 0: the first key is all
   Duration known_for_ = seconds(60);
   net::Timer ring_timer_;
   TokenKeys configured_keys_;  // go before them

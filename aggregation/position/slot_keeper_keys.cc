@@ -34,10 +34,9 @@ void SlotKeeper::rotate_key(std::function<void(Expected<void>)> done) {
 }
 
 void SlotKeeper::store_ring(const KeyRing& next, std::function<void(Expected<void>)> done) {
-  const Secret text(next.to_json().dump());
   std::vector<store::Op> ops;
-  ops.push_back(
-      {store::EventType::kPut, std::string(kRingKey), std::string(text.view()), ring_at_});
+  ops.push_back({store::EventType::kPut, std::string(kRingKey),
+                 seal_.seal(kRingKey, Secret(next.to_json().dump())), ring_at_});
   store_.commit(std::move(ops), [this, &loop = loop_, owner = alive_.weak(), next,
                                  done = std::move(done)](Expected<store::CommitResult> result) {
     auto kept = std::make_shared<Expected<store::CommitResult>>(std::move(result));

@@ -84,14 +84,22 @@ Expected<bool> SlotKeeper::read_key() {
   }
   KeyRing now;
   if (ring->modified != 0) {
-    const Expected<krm::Json> json = krm::Json::parse(ring->value.view());
+    const auto plain = seal_.open(kRingKey, ring->value.view());
+    if (!plain) {
+      return fail(plain.error().clone());
+    }
+    const Expected<krm::Json> json = krm::Json::parse(plain->view());
     auto read = json ? KeyRing::from_json(*json) : fail(Errc::kCorrupt);
     if (!read) {
       return fail(std::move(read.error()).at(std::string(kRingKey)));
     }
     now = std::move(*read);
   } else {
-    now = KeyRing::of(Secret::copy_of(first->value.view()));
+    auto plain = seal_.open(kTokenKey, first->value.view());
+    if (!plain) {
+      return fail(std::move(plain.error()));
+    }
+    now = KeyRing::of(std::move(*plain));
   }
   const bool is_new = keys_.empty() || ring->modified != ring_at_;
   ring_at_ = ring->modified;
@@ -109,10 +117,10 @@ Expected<void> SlotKeeper::make_key() {
       return fail(read.error().clone());
     }
     if (!keys_.empty()) {
-      return {};
+      return seal_again();
     }
-    const Secret secret(random_bytes(32));
-    const auto written = store::put_compared(store_, kTokenKey, std::string(secret.view()), 0);
+    const auto written =
+        store::put_compared(store_, kTokenKey, seal_.seal(kTokenKey, Secret(random_bytes(32))), 0);
     if (!written) {
       return fail(written.error().clone());
     }
@@ -121,12 +129,36 @@ Expected<void> SlotKeeper::make_key() {
   return keys_.empty() ? Expected<void>(busy()) : Expected<void>();
 }
 
+Expected<void> SlotKeeper::seal_again() {
+  for (const std::string_view name : {kTokenKey, kRingKey}) {
+    const Expected<store::Entry> found = store::get_or_none(store_, name);
+    if (!found) {
+      return fail(found.error().clone());
+    }
+    if (found->modified == 0 || seal_.fits(found->value.view())) {
+      continue;
+    }
+    const auto plain = seal_.open(name, found->value.view());
+    if (!plain) {
+      return fail(plain.error().clone());
+    }
+    // Who is second has nothing to add.
+    const auto written =
+        store::put_compared(store_, name, seal_.seal(name, *plain), found->modified);
+    if (!written) {
+      return fail(written.error().clone());
+    }
+  }
+  const auto again = read_key();
+  return again ? Expected<void>() : fail(again.error().clone());
+}
+
 void SlotKeeper::follow_store() {
   auto subscription = store_.subscribe([&loop = loop_, look = alive_.guard([this] {
     look_at_records();
   })](const store::EventBatch& batch) {
     const bool changed = std::any_of(batch->begin(), batch->end(), [](const auto& event) {
-      return event.key == kTableKey || event.key == kTokenKey;
+      return event.key == kTableKey || event.key == kTokenKey || event.key == kRingKey;
     });
     if (changed) {
       loop.post(look);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "aggregation/position/move_keeper.h"
+#include "base/strings.h"
 #include "net/testing/support.h"
 #include "store/memory/memory_store.h"
 #include "store/testing/etcd_replica.h"
@@ -121,6 +122,36 @@ TEST_F(SharedSlotsTest, GR_210_ANewKeyIsKnownToBothBeforeItSigns) {
   third.start();
   EXPECT_TRUE(third.keys.front().secret == one->keys.front().secret);
   EXPECT_EQ(third.keys.size(), 2U);
+}
+
+TEST_F(SharedSlotsTest, GR_203_WithASealNobodyReadsTheKeysInTheStore) {
+  const TokenKeys seal = {{7, Secret::copy_of("a seal of thirty-two bytes, no less")}};
+  const Secret old = one->keys.front().secret;
+  const auto stored = [&](std::string_view key) {
+    const auto found = (*first_store)->get(key);
+    return found ? std::string(found->value.view()) : "";
+  };
+  EXPECT_EQ(stored("kintsugi.merge/token-key"), old.view());
+  Proxy sealing(loop, **first_store);
+  sealing.keeper.seal_with(seal);
+  sealing.start();
+  EXPECT_TRUE(sealing.keys.front().secret == old);
+  EXPECT_TRUE(stored("kintsugi.merge/token-key").starts_with("sealed:"));
+  std::optional<bool> made;
+  sealing.keeper.rotate_key([&](const Expected<void>& done) { made = done.has_value(); });
+  ASSERT_TRUE(until([&] { return made.has_value(); }));
+  const std::string ring = stored("kintsugi.merge/token-keys");
+  EXPECT_TRUE(ring.starts_with("sealed:"));
+  EXPECT_EQ(ring.find(base64url_encode(old.view())), std::string::npos);
+  Proxy again(loop, **second_store);
+  again.keeper.seal_with(seal);
+  again.start();
+  EXPECT_EQ(again.keys.size(), 2U);
+  Proxy without(loop, **second_store);
+  ASSERT_TRUE(without.keeper.take_epoch());
+  const auto refused = without.keeper.start();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("store.seal_key_file"), std::string::npos);
 }
 
 TEST_F(SharedSlotsTest, GR_202_BothSeeTheSameShardsAtOnce_OneGenerationIsMade) {

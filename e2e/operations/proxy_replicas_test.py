@@ -1,6 +1,8 @@
 """Two proxies that share one store on etcd: what one stores, mints and gives out holds at the other; one acts by itself, the other one
 takes that over; etcd goes away (GR-201 to GR-214)."""
+import base64
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -13,6 +15,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import kit
 
@@ -406,7 +409,10 @@ class OverAnEtcdOfTheirOwn:
         cls.up = kit.Installation(shards=2).start_for(cls)
         cls.etcd = Member()
         cls.addClassCleanup(cls.etcd.end)
-        change = {"store": {"type": "etcd", "endpoints": f'["{cls.etcd.url}"]'}, "wildcard": "serve"}
+        seal = cls.up.dir / "seal-key"
+        seal.write_text("1 " + "ab" * 32 + "\n")
+        change = {"store": {"type": "etcd", "endpoints": f'["{cls.etcd.url}"]', "seal_key_file": seal}, "wildcard": "serve"}
+        cls.change = change
         cls.proxies = [kit.Proxy(cls.up, change=change) for _ in range(2)]
         for proxy in cls.proxies:
             proxy.__enter__()
@@ -457,8 +463,19 @@ class ProxiesWithoutEtcd(OverAnEtcdOfTheirOwn, unittest.TestCase):
         for client in (one_base, other_base):
             kit.eventually(lambda client=client: client.get("/readyz?strict").body == b"ok", 40, "all is well")
 
+    def test_GR_203_what_etcd_has_of_keys_is_sealed(self):
+        query = {"key": base64.b64encode(b"/kintsugi/proxy/").decode(), "range_end": base64.b64encode(b"/kintsugi/proxy0").decode()}
+        request = urllib.request.Request(f"{self.etcd.url}/v3/kv/range", json.dumps(query).encode(), {"Content-Type": "application/json"})
+
+        def rows():
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return {base64.b64decode(row["key"]): base64.b64decode(row.get("value", "")) for row in json.load(answer)["kvs"]}
+
+        kept = kit.eventually(lambda: [value for key, value in rows().items() if b"token-key" in key], 20, "keys in etcd")
+        self.assertTrue(all(value.startswith(b"sealed:") for value in kept), kept)
+
     def test_GR_205_a_proxy_that_starts_waits_for_etcd(self):
-        proxy = kit.Proxy(self.up, change={"store": {"type": "etcd", "endpoints": f'["{self.etcd.url}"]'}})
+        proxy = kit.Proxy(self.up, change=self.change)
         self.etcd.kill()
         try:
             with proxy.log.open("ab") as log:
@@ -524,9 +541,9 @@ class OwnShards(unittest.TestCase):
                                       "spec": {"baseURL": up.shard_url(name)}})
         for client in (one, other):
             kit.eventually(lambda client=client: client.get("/api/v1/namespaces/default").status == 200, 30, "root is found")
-        up.make_workspace("there", selector={"name": "shard-1"})
+        there = "/clusters/" + up.make_workspace("there", selector={"name": "shard-1"})["spec"]["cluster"]
         for proxy in proxies:
-            kit.eventually(lambda proxy=proxy: proxy.client("/clusters/root:there").get("/api/v1/namespaces/default").status == 200, 20)
+            kit.eventually(lambda proxy=proxy: proxy.client(there).get("/api/v1/namespaces/default").status == 200, 20, "found by name")
 
         def is_ready(client):
             shard = client.must("GET", f"{SHARDS}/shard-1")
@@ -540,5 +557,5 @@ class OwnShards(unittest.TestCase):
         self.assertEqual(event["object"]["metadata"]["name"], "of-own-shards")
         other.must("DELETE", f"{SHARDS}/shard-1")
         for proxy in proxies:
-            kit.eventually(lambda proxy=proxy: proxy.client("/clusters/root:there").get("/api/v1/namespaces/default").status in (403, 404, 503), 20)
+            kit.eventually(lambda proxy=proxy: proxy.client(there).get("/api/v1/namespaces/default").status in (403, 404, 503), 20, "gone")
         kit.eventually(lambda: len({proxy.metric("kintsugi_slot_generation") for proxy in proxies}) == 1, 20, "one generation")

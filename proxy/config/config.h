@@ -138,8 +138,9 @@ struct StoreConfig {
   std::string prefix = "/kintsugi/proxy";
   std::string ca_file, cert_file, key_file;
   std::string user, password_file;
-  bool insecure = false;  ///< http also to other machines
-  bool compacts = false;  ///< compaction: own
+  std::string seal_key_file;  ///< keys of tokens are sealed with what it has; "": they are not
+  bool insecure = false;      ///< http also to other machines
+  bool compacts = false;      ///< compaction: own
   Duration stale_limit = seconds(300);
   bool operator==(const StoreConfig&) const = default;
 };

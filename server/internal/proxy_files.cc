@@ -269,14 +269,22 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
     return fail(std::move(verifier.error()).at(config.authentication.client_ca_file));
   }
   files.client_ca = std::move(*bundles);
-  if (!config.token_keys_file.empty()) {
-    const auto text = read_secret_file(config.token_keys_file);
+  struct Keys {
+    const std::string& path;
+    aggregation::TokenKeys& target;
+  };
+  for (const auto& [path, target] : {Keys{config.token_keys_file, files.token_keys},
+                                     Keys{config.store.seal_key_file, files.seal_keys}}) {
+    if (path.empty()) {
+      continue;
+    }
+    const auto text = read_secret_file(path);
     auto keys = text ? aggregation::parse_token_keys(text->view())
                      : Expected<aggregation::TokenKeys>(fail(text.error().clone()));
     if (!keys) {
-      return fail(std::move(keys.error()).at(config.token_keys_file));
+      return fail(std::move(keys.error()).at(path));
     }
-    files.token_keys = std::move(*keys);
+    target = std::move(*keys);
   }
   auto policy = load_audit_policy(config.audit.policy_file);
   if (!policy) {
@@ -317,6 +325,7 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.authentication.client_ca_file, "authentication.client_ca_file"},
       {config.authentication.client_crl_file, "authentication.client_crl_file"},
       {config.token_keys_file, "aggregation.token_keys_file"},
+      {config.store.seal_key_file, "store.seal_key_file"},
       {config.backend.ca_file, "backend.ca_file"},
       {config.backend.cert_file, "backend.cert_file"},
       {config.backend.crl_file, "backend.crl_file"},
@@ -396,7 +405,9 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("outgoing", next.outgoing, running.outgoing);
   keep("existence", next.existence, running.existence);
   keep("data_dir", next.data_dir, running.data_dir);
-  keep("store", next.store, running.store);
+  proxy::StoreConfig store = running.store;
+  store.seal_key_file = next.store.seal_key_file;
+  keep("store", next.store, store);
   keep("loops", next.loops, running.loops);
   keep("listener.address", next.listener.address, running.listener.address);
   keep("listener.port", next.listener.port, running.listener.port);

@@ -56,6 +56,7 @@ struct ProxyFiles {
   std::shared_ptr<const proxy::RouteTable> routes;  ///< of the mapping file; null: none
   TokenFiles tokens;
   aggregation::TokenKeys token_keys;  ///< empty: none are configured
+  aggregation::TokenKeys seal_keys;   ///< of keys in the store; the same
   std::shared_ptr<const auth::AuditPolicy> audit_policy;
 };
 /// @error kConfig names the file and the cause.

@@ -221,6 +221,7 @@ ConfigTable key_table(ProxyConfig& config, const std::string& folder) {
       {"store.key_file", file(config.store.key_file, folder)},
       {"store.user", text(config.store.user)},
       {"store.password_file", file(config.store.password_file, folder)},
+      {"store.seal_key_file", file(config.store.seal_key_file, folder)},
       {"store.insecure", boolean(config.store.insecure)},
       {"store.compaction", one_of<bool>(config.store.compacts, {{"none", false}, {"own", true}})},
       {"store.stale_limit_ms", milliseconds_of(config.store.stale_limit, 1'000)},
