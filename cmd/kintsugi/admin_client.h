@@ -12,7 +12,7 @@ namespace kintsugi::cmd {
 /// that exists of the sockets of `kintsugi up` in this folder and of the service.
 [[nodiscard]] std::string admin_socket(const std::string& named);
 
-/// --admin, which get, explain and log-level have.
+/// --admin, which get, explain, keys and log-level have.
 [[nodiscard]] Flag admin_flag(std::string& target);
 
 /// The JSON of a request at the Unix socket of an admin listener (`admin.address`), which serves

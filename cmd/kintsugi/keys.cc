@@ -10,9 +10,7 @@ namespace kintsugi::cmd {
 namespace {
 
 FlagTable flag_table(std::string& admin) {
-  return {{"Options",
-           {{"admin", "SOCKET", "$KINTSUGI_ADMIN, .kintsugi/run/admin.sock",
-             "Unix socket where the proxy is asked", into(admin)}}}};
+  return {{"Options", {admin_flag(admin)}}};
 }
 
 }  // namespace
