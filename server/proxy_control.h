@@ -64,6 +64,7 @@ class ProxyControl {
   [[nodiscard]] Expected<void> open_store();
   [[nodiscard]] Expected<void> open_lmdb();
   [[nodiscard]] Expected<void> open_etcd();
+  void on_store_ended();
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
   [[nodiscard]] Expected<void> open_admin();

@@ -81,6 +81,7 @@ Expected<void> ProxyControl::open_etcd() {
   params.compacts = config.compacts;
   params.stale_limit = config.stale_limit;
   params.mirror_directory = mirror_in(config_.data_dir);
+  params.on_ended = [this] { loop_.post([this] { on_store_ended(); }); };
   auto store = open_etcd_store(std::move(params), config.password_file);
   if (!store) {
     return fail(std::move(store.error()));
@@ -89,6 +90,15 @@ Expected<void> ProxyControl::open_etcd() {
   store_ = std::move(*store);
   set_data_folder(mirror_in(config_.data_dir));
   return {};
+}
+
+/// Somebody has restored etcd: the next process has another history, and watches begin anew.
+void ProxyControl::on_store_ended() {
+  if (!stopping_) {
+    log_error("proxy ends: its store has to be opened anew");
+    exit_status_ = 1;
+    drain();
+  }
 }
 
 Expected<void> ProxyControl::open_store() {

@@ -3,7 +3,10 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -36,6 +39,7 @@
 #include "server/shard_files.h"
 #include "serving/memory_pressure.h"
 #include "store/lmdb/rescue.h"
+#include "store/lmdb/source.h"
 
 namespace kintsugi::server {
 namespace {
@@ -81,7 +85,7 @@ class ShardProgram {
     net::service_notices().ready("shard " + options_.name + " at " + server_->base_url());
     loop_.run();
     server_.reset();
-    return 0;
+    return status_;
   }
 
  private:
@@ -128,11 +132,14 @@ class ShardProgram {
   }
 
   Expected<void> open_lmdb() {
-    if (const std::string mirror = mirror_folder(); file_exists(mirror)) {
-      return fail(Errc::kConfig, "--store: the data of this shard is in etcd (" + mirror + ")");
-    }
+    const std::string mirror = mirror_folder();
     store::LmdbParams lmdb;
     lmdb.directory = options_.layout.shard_data(options_.name);
+    if (file_exists(mirror) && !file_exists(lmdb.directory)) {
+      return fail(Errc::kConfig, "--store: the data of this shard is in etcd (" + mirror +
+                                     "); `kintsugi store copy` moves it");
+    }
+    lmdb.opens_moved = options_.opens_moved;
     lmdb.books = controlplane::workspace_books();
     lmdb.limits = controlplane::move_limits();
     auto opened = store::open_or_rescue(std::move(lmdb));
@@ -141,6 +148,8 @@ class ShardProgram {
     }
     store_ = std::move(*opened);
     set_data_folder(options_.layout.shard_data(options_.name));
+    std::error_code ignored;
+    std::filesystem::remove_all(mirror, ignored);  // of when it was in etcd
     return {};
   }
 
@@ -151,10 +160,13 @@ class ShardProgram {
 
   /// A folder with data of its own stays with that.
   Expected<void> open_etcd() {
-    if (const std::string data = options_.layout.shard_data(options_.name); file_exists(data)) {
-      return fail(Errc::kConfig, "--store: the data of this shard is in " + data);
+    const std::string data = options_.layout.shard_data(options_.name);
+    if (file_exists(data) && !store::has_moved(data)) {
+      return fail(Errc::kConfig, "--store: the data of this shard is in " + data +
+                                     "; `kintsugi store copy` moves it");
     }
     store::EtcdParams etcd = options_.etcd;
+    etcd.on_ended = [this] { loop_.post([this] { on_store_ended(); }); };
     if (etcd.prefix.empty()) {
       etcd.prefix = "/kintsugi/shards/" + options_.name;
     }
@@ -168,6 +180,13 @@ class ShardProgram {
     set_data_folder(mirror_folder());
     store_ = std::move(*opened);
     return {};
+  }
+
+  /// Somebody has restored etcd: the next process has another history, and watches begin anew.
+  void on_store_ended() {
+    log_error("shard ends: its store has to be opened anew", {{"shard", options_.name}});
+    status_ = 1;
+    loop_.stop();
   }
 
   Expected<void> open_audit_log(Params& params) {
@@ -445,6 +464,7 @@ class ShardProgram {
   std::unique_ptr<controlplane::ShardServer> server_;
   std::unique_ptr<FileWatch> watch_;
   net::Timer renewal_{loop_};
+  int status_ = 0;
   bool draining_ = false;
   bool leads_ = false;  ///< ... in a store that others have, too
   bool loading_ = false, load_once_more_ = false;

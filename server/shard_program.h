@@ -58,6 +58,7 @@ struct ShardOptions {
   /// start. Without endpoints: LMDB.
   store::EtcdParams etcd;
   std::string etcd_password_file;  ///< of etcd.user
+  bool opens_moved = false;        ///< also a store that was copied elsewhere
 };
 
 /// Runs a shard on this thread until SIGTERM or SIGINT; SIGHUP reads its files again.

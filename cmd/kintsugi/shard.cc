@@ -85,6 +85,8 @@ FlagTable flag_table(Options& options) {
            {{"encryption-provider-config", "FILE", "<join>/pki/encryption.yaml, where it is there",
              "EncryptionConfiguration: which resources are encrypted at rest, with which keys",
              into(options.encryption)},
+            {"force", "", "", "opens a store that `kintsugi store copy` has moved elsewhere",
+             into(options.store.force)},
             {"insecure-file-modes", "", "",
              "keys and kubeconfigs that others may read end the start; with this they are warnings",
              into(options.insecure_file_modes)}}},
@@ -208,6 +210,7 @@ Expected<server::ShardOptions> understood(const Options& typed) {
     return fail(Errc::kConfig, "--replica: for --store etcd=… only");
   }
   options.etcd_password_file = typed.store.password_file;
+  options.opens_moved = typed.store.force;
   options.insecure_file_modes = typed.insecure_file_modes;
   options.tenants = typed.tenants;
   options.confinement = typed.confinement;

@@ -6,6 +6,8 @@
 
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
+#include "cmd/kintsugi/store_copy.h"
+#include "cmd/kintsugi/store_flags.h"
 #include "controlplane/quotas/workspace_books.h"
 #include "server/encryption.h"
 #include "store/lmdb/backup.h"
@@ -18,13 +20,26 @@ namespace {
 
 struct Options {
   std::string from, to, dir, remove, encryption;
+  StoreFlags etcd;
 };
+
+FlagGroup copy_flags(Options& options) {
+  FlagGroup group{"Copy", etcd_flags(options.etcd, "shard", "")};
+  group.flags.push_back(
+      {"force", "", "", "copy: also a store that has moved elsewhere", into(options.etcd.force)});
+  return group;
+}
 
 FlagTable flag_table(Options& options) {
   return {
       {"Copies",
-       {{"from", "DIR", "", "backup: the store; restore: the backup", into(options.from)},
-        {"to", "DIR", "", "where the copy is made; must not exist or be empty", into(options.to)}}},
+       {{"from", "DIR", "",
+         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…",
+         into(options.from)},
+        {"to", "DIR", "",
+         "where the copy is made; must not exist or be empty; copy: lmdb:DIR or etcd=URL,…",
+         into(options.to)}}},
+      copy_flags(options),
       {"Check",
        {{"dir", "DIR", "", "check, rewrite: the store; no shard may be using it",
          into(options.dir)},
@@ -189,12 +204,16 @@ int run_rewrite(const Options& options) {
 
 CommandAbout store_about() {
   Options options;
-  return {"kintsugi store backup|restore|check|rewrite [options]",
+  return {"kintsugi store backup|restore|copy|check|rewrite [options]",
           "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
           "revision.\n"
           "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
           "go on\n"
           "                             1,000,000,000 later, so clients list anew.\n"
+          "copy --from lmdb:DIR --to etcd=URL,… --prefix PREFIX\n"
+          "                             moves a store that nobody serves into etcd, or back; "
+          "revisions go on 1,000,000\n                             later; the source opens with "
+          "--force only from then on. May be killed and repeated.\n"
           "check --dir DIR              reads every page and record of a store that is not in use "
           "and says what is\n                             damaged; ends with 1 then, with 2 when "
           "no store is there or it is in use.\n"
@@ -202,7 +221,7 @@ CommandAbout store_about() {
           "                             writes the values of a store that is not in use with the "
           "first key of FILE,\n                             old versions too; may be killed and "
           "repeated.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
-          {"backup", "restore", "check", "rewrite"},
+          {"backup", "restore", "copy", "check", "rewrite"},
           without_setters(flag_table(options))};
 }
 
@@ -213,13 +232,17 @@ int run_store(const std::vector<std::string>& arguments) {
     return words.error();
   }
   const std::string action = words->size() == 1 ? words->front() : "";
-  if (action != "backup" && action != "restore" && action != "check" && action != "rewrite") {
-    return complain("store", "say one of backup, restore, check, rewrite", 2);
+  if (action != "backup" && action != "restore" && action != "copy" && action != "check" &&
+      action != "rewrite") {
+    return complain("store", "say one of backup, restore, copy, check, rewrite", 2);
   }
-  const bool copies = action == "backup" || action == "restore";
+  const bool copies = action == "backup" || action == "restore" || action == "copy";
   if (copies ? options.from.empty() || options.to.empty() : options.dir.empty()) {
     return complain("store " + action,
                     copies ? "--from and --to are required" : "--dir is required", 2);
+  }
+  if (action == "copy") {
+    return run_store_copy({options.from, options.to, options.etcd});
   }
   if (action == "rewrite") {
     return options.encryption.empty()

@@ -32,24 +32,34 @@ const char* flag_of_etcd(const StoreFlags& flags) {
 
 }  // namespace
 
-FlagGroup store_flags(StoreFlags& flags, const std::string& whose, const std::string& prefix) {
+std::vector<Flag> etcd_flags(StoreFlags& flags, const std::string& whose,
+                             const std::string& prefix) {
   return {
+      {"prefix", "PREFIX", prefix, "of the " + whose + "'s keys in etcd", into(flags.prefix)},
+      {"etcd-ca-file", "FILE", "", "CA of etcd's members", into(flags.ca_file)},
+      {"etcd-cert-file", "FILE", "", "client certificate for etcd", into(flags.cert_file)},
+      {"etcd-key-file", "FILE", "", "its key", into(flags.key_file)},
+      {"etcd-user", "NAME", "", "user of etcd, where its authentication is on", into(flags.user)},
+      {"etcd-password-file", "FILE", "", "file with the user's password",
+       into(flags.password_file)},
+      {"etcd-insecure", "", "", "http to members on other machines is taken",
+       into(flags.insecure)}};
+}
+
+FlagGroup store_flags(StoreFlags& flags, const std::string& whose, const std::string& prefix) {
+  FlagGroup group{
       "Store",
       {{"store", "lmdb|etcd=URL,…", flags.store,
         "where objects are: in the folder of the " + whose + ", or in the etcd with these members",
-        into(flags.store)},
-       {"prefix", "PREFIX", prefix, "of the " + whose + "'s keys in etcd", into(flags.prefix)},
-       {"etcd-ca-file", "FILE", "", "CA of etcd's members", into(flags.ca_file)},
-       {"etcd-cert-file", "FILE", "", "client certificate for etcd", into(flags.cert_file)},
-       {"etcd-key-file", "FILE", "", "its key", into(flags.key_file)},
-       {"etcd-user", "NAME", "", "user of etcd, where its authentication is on", into(flags.user)},
-       {"etcd-password-file", "FILE", "", "file with the user's password",
-        into(flags.password_file)},
-       {"etcd-compaction", "own|none", "none",
-        "own: the " + whose + " compacts etcd's history, keeping 5 minutes and 10,000 revisions",
-        into(flags.compaction)},
-       {"etcd-insecure", "", "", "http to members on other machines is taken",
-        into(flags.insecure)}}};
+        into(flags.store)}}};
+  for (Flag& flag : etcd_flags(flags, whose, prefix)) {
+    group.flags.push_back(std::move(flag));
+  }
+  group.flags.push_back(
+      {"etcd-compaction", "own|none", "none",
+       "own: the " + whose + " compacts etcd's history, keeping 5 minutes and 10,000 revisions",
+       into(flags.compaction)});
+  return group;
 }
 
 Expected<store::EtcdParams> understood_store(const StoreFlags& flags) {
@@ -91,6 +101,7 @@ Expected<store::EtcdParams> understood_store(const StoreFlags& flags) {
   params.user = flags.user;
   params.insecure = flags.insecure;
   params.compacts = flags.compaction == "own";
+  params.opens_moved = flags.force;
   return params;
 }
 

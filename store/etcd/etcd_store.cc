@@ -11,6 +11,7 @@
 #include "net/loop.h"
 #include "net/tls.h"
 #include "net/upstream.h"
+#include "store/etcd/internal/connection.h"
 #include "store/etcd/internal/core.h"
 #include "store/etcd/internal/shared.h"
 #include "store/internal/transaction.h"
@@ -23,42 +24,6 @@ namespace {
 constexpr std::size_t kMostObject = 1'556'480;
 constexpr std::size_t kBesides = 8 * 1024;
 constexpr Duration kLeaving = milliseconds(500);
-
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-Expected<std::vector<net::Url>> parse_endpoints(const EtcdParams& params) {
-  std::vector<net::Url> urls;
-  for (const std::string& endpoint : params.endpoints) {
-    auto url = net::Url::parse(endpoint);
-    if (!url || !url->path.empty()) {
-      return fail(Errc::kConfig, "\"" + endpoint + "\" is no URL of an etcd member");
-    }
-    if (url->scheme == "http" && !params.insecure && !is_loopback(url->host)) {
-      return fail(Errc::kConfig, endpoint + " is on another machine: say https");
-    }
-    urls.push_back(std::move(*url));
-  }
-  if (urls.empty()) {
-    return fail(Errc::kConfig, "no member of etcd is named");
-  }
-  return urls;
-}
-
-Expected<std::shared_ptr<net::TlsContext>> make_tls(const EtcdParams& params,
-                                                    const std::vector<net::Url>& urls) {
-  const bool needed = std::any_of(urls.begin(), urls.end(),
-                                  [](const net::Url& url) { return url.scheme == "https"; });
-  if (!needed) {
-    return std::shared_ptr<net::TlsContext>();
-  }
-  net::TlsParams tls;
-  tls.ca_file = params.ca_file;
-  tls.certificate_file = params.cert_file;
-  tls.key_file = params.key_file;
-  return net::TlsContext::client(tls);
-}
 
 }  // namespace
 
@@ -102,23 +67,13 @@ EtcdStore::EtcdStore(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 EtcdStore::~EtcdStore() = default;
 
 Expected<std::unique_ptr<EtcdStore>> EtcdStore::open(EtcdParams params) {
-  while (params.prefix.ends_with('/')) {
-    params.prefix.pop_back();
-  }
-  if (!params.prefix.starts_with('/')) {
-    return fail(Errc::kConfig, "the prefix in etcd has to begin with / and to name something");
-  }
-  auto urls = parse_endpoints(params);
-  if (!urls) {
-    return fail(std::move(urls).error());
-  }
-  auto tls = make_tls(params, *urls);
-  if (!tls) {
-    return fail(std::move(tls).error());
+  auto connection = etcd::understood_connection(params);
+  if (!connection) {
+    return fail(std::move(connection).error());
   }
   auto parts = std::make_unique<Parts>(std::move(params));
-  parts->urls = std::move(*urls);
-  parts->tls = std::move(*tls);
+  parts->urls = std::move(connection->urls);
+  parts->tls = std::move(connection->tls);
   parts->loop = std::make_unique<net::Loop>("store-etcd");
   auto answer = std::make_shared<std::promise<Expected<void>>>();
   auto ready = answer->get_future();
@@ -141,6 +96,9 @@ Revision EtcdStore::current() const noexcept {
 Revision EtcdStore::compacted() const noexcept { return parts_->mirror->compacted(); }
 
 Expected<void> EtcdStore::fresh() const {
+  if (parts_->shared.is_ended) {
+    return fail(Errc::kUnavailable, etcd::kEndedHistory);
+  }
   if (parts_->silence() > parts_->params.stale_limit) {
     return fail(Errc::kUnavailable, "etcd has told nothing for too long");
   }
@@ -316,6 +274,9 @@ StoreStats EtcdStore::stats() const {
 Books* EtcdStore::books() noexcept { return parts_->mirror->books(); }
 
 Expected<void> EtcdStore::health() const {
+  if (parts_->shared.is_ended) {
+    return fail(Errc::kUnavailable, etcd::kEndedHistory);
+  }
   if (parts_->shared.is_full) {
     return fail(Errc::kFull, "etcd is out of space (alarm NOSPACE)");
   }
@@ -347,7 +308,7 @@ Expected<void> EtcdStore::reload_tls() {
   if (parts_->tls == nullptr) {
     return {};
   }
-  auto next = make_tls(parts_->params, parts_->urls);
+  auto next = etcd::make_tls(parts_->params, parts_->urls);
   if (!next) {
     return fail(std::move(next).error());
   }

@@ -20,8 +20,14 @@ struct EtcdParams {
   std::string user;                          ///< "": no user of etcd
   Secret password;
   bool insecure = false;  ///< http also to other machines
-  /// Compacts etcd's history as that of the store is kept; else others do, or nobody.
+  /// Compacts etcd's history as that of the store is kept, while no other process of the prefix
+  /// does; else others do, or nobody.
   bool compacts = false;
+  bool opens_moved = false;  ///< also what was copied elsewhere (store/transfer)
+  /// Etcd was restored to an older state, or somebody has found that (GR-125): nothing is read or
+  /// written from now on, and a store that is opened anew has revisions above all that were told.
+  /// On a thread of the store, once; must only hand on.
+  std::function<void()> on_ended{};
   std::string mirror_directory;  ///< of this process alone
   BookRules books{};
 

@@ -58,8 +58,10 @@ LmdbStore::LmdbStore(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 LmdbStore::~LmdbStore() { parts_->writer->stop(); }
 
 Expected<std::unique_ptr<LmdbStore>> LmdbStore::open(LmdbParams params) {
-  auto environment = Environment::open(
-      {params.directory, map_bytes(params.map_limit), params.no_sync, params.max_readers});
+  EnvironmentParams environment_params{params.directory, map_bytes(params.map_limit),
+                                       params.no_sync, params.max_readers};
+  environment_params.opens_moved = params.opens_moved;
+  auto environment = Environment::open(std::move(environment_params));
   if (!environment) {
     return fail(std::move(environment).error());
   }

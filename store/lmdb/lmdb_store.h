@@ -20,6 +20,7 @@ struct LmdbParams {
   std::uint64_t map_limit = std::uint64_t{64} << 30;
   bool no_sync = false;         ///< acknowledges before the disk has the data; for tests
   unsigned max_readers = 1024;  ///< reads that may run at the same time
+  bool opens_moved = false;     ///< also what was copied elsewhere (store/transfer)
 
   /// History that automatic compaction keeps: whichever of the two is more.
   Duration history_age = std::chrono::minutes(5);

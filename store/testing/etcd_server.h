@@ -77,6 +77,8 @@ class EtcdServer {
   [[nodiscard]] std::string url() const {
     return options_.scheme + "://127.0.0.1:" + std::to_string(client_port_);
   }
+  /// Its folder.
+  [[nodiscard]] std::string data() const { return directory_.data(); }
   void signal(int number) const { ::kill(pid_, number); }
   void kill() {
     if (pid_ > 0) {

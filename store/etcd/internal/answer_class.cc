@@ -62,4 +62,8 @@ bool is_compacted(const GrpcStatus& status) {
   return status.code == GrpcCode::kOutOfRange && has(status, "compacted");
 }
 
+bool is_future(const GrpcStatus& status) {
+  return status.code == GrpcCode::kOutOfRange && has(status, "future");
+}
+
 }  // namespace kintsugi::store::etcd

@@ -25,5 +25,7 @@ struct AnswerClass {
 
 /// "etcdserver: mvcc: required revision has been compacted".
 [[nodiscard]] bool is_compacted(const GrpcStatus& status);
+/// "etcdserver: mvcc: required revision is a future revision".
+[[nodiscard]] bool is_future(const GrpcStatus& status);
 
 }  // namespace kintsugi::store::etcd

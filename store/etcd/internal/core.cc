@@ -24,6 +24,7 @@ Core::Core(net::Loop& loop, const EtcdParams& params, std::vector<net::Url> endp
       replica_(random_suffix(kReplicaCharacters)),
       client_(loop, {std::move(endpoints), std::move(tls)}),
       choice_(client_.members()),
+      introduction_(loop, client_, choice_, params, keys_, replica_),
       ids_(random_number()),
       timer_(loop),
       guard_timer_(loop),
@@ -36,6 +37,7 @@ Core::~Core() {
   job_.end();
   seat_job_.end();
   token_job_.end();
+  renew_job_.end();
   WriteActions actions;
   writes_book_.stop(actions);
   for (WriteAction& action : actions) {
@@ -48,32 +50,6 @@ Core::~Core() {
       done(fail(Errc::kClosed));
     }
   }
-}
-
-net::Task<Reply> Core::ask(std::size_t member, CallRequest request) {
-  net::Answer<Reply> answer;
-  const auto call = client_.call(member, std::move(request), answer.callback());
-  Reply reply = co_await answer;
-  note(member, reply);
-  co_return reply;
-}
-
-/// What an answer says of who gave it.
-void Core::note(std::size_t member, const Reply& reply) {
-  if (reply.status && reply.status->code != GrpcCode::kUnavailable &&
-      reply.status->code != GrpcCode::kDeadlineExceeded) {
-    choice_.on_answered(member);
-  } else {
-    choice_.on_failed(member, now());
-  }
-}
-
-CallRequest Core::request_of(std::string_view method, std::string message) const {
-  CallRequest request;
-  request.method = "/etcdserverpb." + std::string(method);
-  request.message = std::move(message);
-  request.timeout = params_.attempt_timeout;
-  return request;
 }
 
 CallRequest Core::head_request(std::uint64_t revision) const {
@@ -145,11 +121,13 @@ void Core::perform(SyncActions actions) {
 void Core::read_head() {
   ++shared_.head_reads;
   head_member_ = choice_.other_than(watch_member_, now());
+  head_floor_ = fed();
   head_call_ = client_.call(head_member_, head_request(0), [this](const Reply& reply) {
     note(head_member_, reply);
     Header header;
     SyncActions actions;
     if (reply.ok() && decode(reply.message, header) && header.revision != 0) {
+      note_revision(header, head_floor_);
       sync_.on_head(header.revision + offset_, now(), actions);
     } else {
       sync_.on_head_failed(now());
@@ -162,7 +140,7 @@ void Core::read_head() {
 /// Makes the watch tell something: an answer about its progress where that can be believed, else an
 /// event (GR-113).
 void Core::nudge() {
-  if (tells_progress_ && watch_ != nullptr) {
+  if (introduction_.tells_progress() && watch_ != nullptr) {
     ++shared_.progress_requests;
     watch_->send(encode_progress_request());
     return;

@@ -15,6 +15,7 @@
 #include "net/task.h"
 #include "store/etcd/etcd_store.h"
 #include "store/etcd/internal/client.h"
+#include "store/etcd/internal/introduction.h"
 #include "store/etcd/internal/keys.h"
 #include "store/etcd/internal/lease_book.h"
 #include "store/etcd/internal/members.h"
@@ -28,9 +29,13 @@
 
 namespace kintsugi::store::etcd {
 
+/// Why nothing is read or written any more (GR-125).
+inline constexpr const char* kEndedHistory =
+    "etcd was restored to an older state: the store has to be opened anew";
+
 /// What talks to etcd: drives the machines with answers and time, and feeds the mirror.
 /// Files: core.cc (turns and calls), core_start.cc, core_watch.cc, core_fill.cc, core_writes.cc,
-/// core_leases.cc.
+/// core_leases.cc, core_history.cc (compaction, and an etcd that was restored).
 /// Threads: one loop's.
 class Core {
  public:
@@ -54,11 +59,15 @@ class Core {
   // core.cc
   using Replied = std::function<void(Reply)>;
   [[nodiscard]] TimePoint now() const { return loop_.now(); }
-  [[nodiscard]] net::Task<Reply> ask(std::size_t member, CallRequest request);
-  [[nodiscard]] CallRequest request_of(std::string_view method, std::string message) const;
+  [[nodiscard]] net::Task<Reply> ask(std::size_t member, CallRequest request) {
+    return introduction_.ask(member, std::move(request));
+  }
+  [[nodiscard]] CallRequest request_of(std::string_view method, std::string message) const {
+    return introduction_.request_of(method, std::move(message));
+  }
   /// A range of the absent key: tells the newest revision, or that `revision` is compacted.
   [[nodiscard]] CallRequest head_request(std::uint64_t revision) const;
-  void note(std::size_t member, const Reply& reply);
+  void note(std::size_t member, const Reply& reply) { introduction_.note(member, reply); }
   void arm();
   void on_timer();
   void perform(SyncActions actions);
@@ -67,19 +76,27 @@ class Core {
   void raise_position(Revision position);
   void confirm();
 
+  /// The newest row or record under the prefix that was heard of: another history does not have it.
+  struct Landmark {
+    std::string key;
+    std::uint64_t revision = 0;  ///< etcd's
+  };
+
   // core_start.cc
   net::Task<> run();
-  [[nodiscard]] net::Task<Expected<void>> connect();
-  [[nodiscard]] net::Task<Expected<void>> look_at_members();
-  [[nodiscard]] net::Task<Expected<void>> authenticate();
-  [[nodiscard]] net::Task<Expected<void>> probe();
+  [[nodiscard]] net::Task<Expected<void>> begin();
   [[nodiscard]] net::Task<Expected<void>> match_meta();
+  void take_meta(const Introduction::Known& known);
+  [[nodiscard]] std::string identity() const;
+  [[nodiscard]] Revision newest_of_old_mirror() const;
+  [[nodiscard]] Landmark newest_in_mirror() const;
   [[nodiscard]] Expected<void> open_mirror();
 
   // core_watch.cc
   net::Task<> follow();
-  /// Whether what comes after the mirror's newest revision is gone from etcd.
-  [[nodiscard]] net::Task<Expected<bool>> is_history_gone(std::size_t member);
+  enum class History : std::uint8_t { kThere, kGone, kAnother };
+  /// Whether what comes after the mirror's newest revision is there, and follows it.
+  [[nodiscard]] net::Task<Expected<History>> look_at_history(std::size_t member);
   void on_watch_message(std::string_view message);
   void end_watch(std::string reason);
   void look_after_created();
@@ -97,11 +114,13 @@ class Core {
   };
   struct Listing {
     std::uint64_t revision = 0;
+    Landmark newest;
     std::vector<Listed> changed;
     std::vector<std::uint64_t> present;  // hashes of row keys
   };
   [[nodiscard]] net::Task<Expected<void>> fill(std::size_t member);
-  net::Task<> forget_history();
+  net::Task<> forget_history(Revision revision);
+  net::Task<> do_in_mirror(std::vector<Op> ops);
   [[nodiscard]] net::Task<Expected<Listing>> list(std::size_t member);
   [[nodiscard]] Expected<std::vector<std::string>> rows_that_are_gone(const Listing& listing) const;
   [[nodiscard]] net::Task<Expected<void>> copy(std::size_t member, Listing listing);
@@ -117,6 +136,7 @@ class Core {
     Plan plan;
     std::vector<std::optional<Revision>> corrected;
     bool without_deletions = false;
+    Revision floor = 0;  ///< position when it was sent
     std::unique_ptr<net::Call> call;
   };
   void perform(WriteActions actions);
@@ -129,7 +149,17 @@ class Core {
   net::Task<> take_token();
   void take_seat();
   net::Task<> sit_down();
+
+  // core_history.cc
+  void watch_compaction();
   void compact_etcd();
+  void write_marks();
+  [[nodiscard]] net::Task<std::uint64_t> marked_begin(std::size_t member);
+  void note_revision(const Header& header, Revision floor);
+  void on_meta_event(const JoinedEvent& event, std::uint64_t revision);
+  void end_history(std::string_view why);
+  net::Task<> renew();
+  [[nodiscard]] net::Task<Expected<void>> move_forward(Revision seen);
 
   // core_leases.cc
   struct Lease {
@@ -157,28 +187,29 @@ class Core {
   const std::string replica_;
   Client client_;
   MemberChoice choice_;
+  Introduction introduction_;
   TransactionIds ids_;
   std::unique_ptr<LmdbStore> mirror_;
   std::function<void(Expected<void>)> ready_;
 
-  // What look_at_members() and match_meta() found.
-  std::uint64_t cluster_id_ = 0;
-  bool tells_progress_ = false;  // every member's requested progress is sound (GR-113)
-  std::string uid_;
-  std::uint64_t epoch_ = 0;
-  Revision offset_ = 0;
+  // What match_meta() found.
+  Meta meta_;
+  std::uint64_t meta_revision_ = 0;  // etcd's, of that key
+  Revision offset_ = 0;              // meta_.offset
+  bool ended_ = false;               // the history that this process knows is over
 
   SyncBook sync_;
   std::uint64_t next_number_ = 0;
   std::unordered_map<std::uint64_t, SynchronizeCallback> syncs_;
-  std::unique_ptr<net::Call> head_call_, nudge_call_, created_call_, compact_call_;
+  std::unique_ptr<net::Call> head_call_, nudge_call_, created_call_, compact_call_, marks_call_;
   std::size_t head_member_ = 0;
+  Revision head_floor_ = 0;  // position when the head was asked for
 
   WriteBook writes_book_;
   std::unordered_map<std::uint64_t, Pending> writes_;
   StringMap<std::uint64_t> by_id_;
   Seat seat_;
-  net::Job seat_job_, token_job_;
+  net::Job seat_job_, token_job_, renew_job_;
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Lease>> leases_;
   std::unordered_map<std::uint64_t, std::unique_ptr<net::Call>> leaving_;
@@ -195,12 +226,16 @@ class Core {
   Revision told_ = 0;               // position that holds once the mirror has all of that
   std::function<void(bool)> drained_;
 
+  Landmark landmark_;
+
   struct Sample {
     TimePoint at;
-    Revision position;
+    std::uint64_t revision;  // etcd's
   };
-  std::vector<Sample> samples_;  // for compaction
-  Revision compacted_to_ = 0;
+  std::vector<Sample> samples_;  // for compaction, while this process has the duty
+  std::uint64_t compactor_ = 0;  // number of leave()
+  bool compacts_ = false;
+  std::uint64_t compacted_to_ = 0;
 
   net::Timer timer_, guard_timer_, compact_timer_;
   net::Job job_;

@@ -40,6 +40,7 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   const Revision revision = listing->revision + offset_;
   const std::size_t rows = listing->present.size();
   const std::size_t changed = listing->changed.size();
+  Landmark landmark = std::move(listing->newest);
   net::Task<Expected<void>> copying = copy(member, std::move(*listing));
   Expected<void> copied = co_await copying;
   if (!copied) {
@@ -47,8 +48,9 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   }
   net::Task<Expected<void>> waiting = wait_for_mirror();
   (void)co_await waiting;
-  net::Task<> forgetting = forget_history();
+  net::Task<> forgetting = forget_history(revision);
   co_await forgetting;
+  landmark_ = std::move(landmark);
   told_ = std::max(told_, revision);
   on_mirror_published();
   WriteActions actions;
@@ -62,14 +64,23 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   co_return Expected<void>();
 }
 
-/// Until nobody can ask for it any more: the mirror compacts before it does what it is given next.
-net::Task<> Core::forget_history() {
+/// What was before `revision` is not known, deletes that nothing came after included. Until nobody
+/// can ask for it any more: the mirror compacts before it does what it is given next.
+net::Task<> Core::forget_history(Revision revision) {
+  std::vector<Op> raise = {raise_to(revision)};
+  net::Task<> raising = do_in_mirror(std::move(raise));
+  co_await raising;
   mirror_->compact(mirror_->current());
-  net::Answer<bool> answer;
   std::vector<Op> nothing(1);
   nothing[0].type = EventType::kDelete;
   nothing[0].key = kNoRow;
-  mirror_->commit(std::move(nothing),
+  net::Task<> waiting = do_in_mirror(std::move(nothing));
+  co_await waiting;
+}
+
+net::Task<> Core::do_in_mirror(std::vector<Op> ops) {
+  net::Answer<bool> answer;
+  mirror_->commit(std::move(ops),
                   [&loop = loop_, done = answer.callback()](const Expected<CommitResult>&) {
                     loop.post([done] { done(true); });
                   });
@@ -85,6 +96,11 @@ net::Task<Expected<Core::Listing>> Core::list(std::size_t member) {
   range.keys_only = true;
   range.limit = kPage;
   bool more = true;
+  if (fed() == 0) {
+    net::Task<std::uint64_t> looking = marked_begin(member);
+    listing.revision = co_await looking;
+  }
+  const bool is_marked = listing.revision != 0;
   while (more) {
     range.revision = listing.revision;
     CallRequest request = request_of("KV/Range", encode(range));
@@ -92,6 +108,10 @@ net::Task<Expected<Core::Listing>> Core::list(std::size_t member) {
     net::Task<Reply> asking = ask(member, std::move(request));
     const Reply reply = co_await asking;
     RangeResponse page;
+    if (is_marked && listing.present.empty() && reply.status && is_compacted(*reply.status)) {
+      listing.revision = 0;  // it is gone since: at the newest one
+      continue;
+    }
     if (!reply.ok()) {
       co_return fail(fault_of(reply));
     }
@@ -100,9 +120,13 @@ net::Task<Expected<Core::Listing>> Core::list(std::size_t member) {
     }
     listing.revision = listing.revision != 0 ? listing.revision : page.header.revision;
     if (listing.revision + offset_ < fed()) {
-      co_return fail(Errc::kUnavailable, "etcd is older than what it has told: it was restored");
+      end_history("it is older than what it has told");
+      co_return fail(Errc::kUnavailable, kEndedHistory);
     }
     for (const KeyValue& kv : page.kvs) {
+      if (kv.mod_revision > listing.newest.revision) {
+        listing.newest = {std::string(kv.key), kv.mod_revision};
+      }
       const auto key = keys_.store_key(kv.key);
       if (!key) {
         continue;

@@ -29,17 +29,26 @@ net::Task<> Core::follow() {
     std::string fault;
     net::Task<Expected<void>> emptying = wait_for_mirror();
     const Expected<void> emptied = co_await emptying;
-    net::Task<Expected<bool>> looking = is_history_gone(member);
-    const Expected<bool> gone = co_await looking;
+    net::Task<Expected<History>> looking = look_at_history(member);
+    const Expected<History> history = co_await looking;
+    if (history && *history == History::kAnother) {
+      end_history("its history is another one");
+    }
+    if (ended_) {
+      co_return;
+    }
     if (!emptied) {
       fault = emptied.error().to_string();
-    } else if (!gone) {
-      fault = gone.error().to_string();
-    } else if (resync_ || *gone) {
+    } else if (!history) {
+      fault = history.error().to_string();
+    } else if (resync_ || *history == History::kGone) {
       net::Task<Expected<void>> filling = fill(member);
       const Expected<void> filled = co_await filling;
       fault = filled ? std::string() : filled.error().to_string();
       resync_ = !filled;
+    }
+    if (ended_) {
+      co_return;
     }
     if (fault.empty()) {
       net::Answer<Reply> ended;
@@ -73,21 +82,39 @@ net::Task<> Core::follow() {
   }
 }
 
-net::Task<Expected<bool>> Core::is_history_gone(std::size_t member) {
-  const std::uint64_t position = fed() - offset_;
+/// The newest thing that was heard of is still what it was then, as of the newest revision.
+net::Task<Expected<Core::History>> Core::look_at_history(std::size_t member) {
   if (fed() <= offset_) {
-    co_return true;
+    co_return History::kGone;
   }
-  CallRequest request = head_request(position);
+  RangeRequest range;
+  range.key = landmark_.key.empty() ? keys_.absent() : landmark_.key;
+  range.keys_only = true;
+  range.revision = std::max(fed() - offset_, landmark_.revision);
+  CallRequest request = request_of("KV/Range", encode(range));
   net::Task<Reply> asking = ask(member, std::move(request));
   const Reply reply = co_await asking;
   if (reply.status && is_compacted(*reply.status)) {
-    co_return true;
+    co_return History::kGone;
   }
-  if (!reply.ok()) {
+  if (reply.status && is_future(*reply.status)) {
+    co_return History::kAnother;
+  }
+  RangeResponse response;
+  if (!reply.ok() || !decode(reply.message, response)) {
     co_return fail(Errc::kUnavailable, reply.text());
   }
-  co_return false;
+  const std::uint64_t found = response.kvs.empty() ? 0 : response.kvs.front().mod_revision;
+  if (!landmark_.key.empty() && found != landmark_.revision) {
+    co_return History::kAnother;
+  }
+  net::Task<Expected<Introduction::Read>> reading = introduction_.read_meta();
+  const Expected<Introduction::Read> read = co_await reading;
+  if (!read) {
+    co_return fail(read.error().clone());
+  }
+  const bool same = read->known && read->known->revision == meta_revision_;
+  co_return same ? History::kThere : History::kAnother;
 }
 
 void Core::on_watch_message(std::string_view message) {
@@ -110,7 +137,7 @@ void Core::on_watch_message(std::string_view message) {
       apply(std::move(joined.groups));
       break;
     case Joined::Kind::kProgress:
-      if (tells_progress_) {
+      if (introduction_.tells_progress()) {
         told_ = std::max(told_, joined.revision + offset_);
         on_mirror_published();
       }
@@ -198,6 +225,11 @@ void Core::apply_group(RevisionGroup& group) {
   std::optional<Deletions> deletions;
   std::vector<Op> ops;
   for (JoinedEvent& event : group.events) {
+    if (!event.is_delete) {
+      landmark_ = {event.key, group.revision};
+    } else if (landmark_.key == event.key) {
+      landmark_ = {};
+    }
     const KeyKind kind = keys_.kind(event.key);
     if (kind == KeyKind::kDeletions && !event.is_delete) {
       if (const auto opened = open_value(event.key, event.value)) {
@@ -209,6 +241,9 @@ void Core::apply_group(RevisionGroup& group) {
     std::optional<std::string> key = keys_.store_key(event.key);
     if (!key) {
       on_lease_event(event, group.revision);
+      if (event.key == keys_.meta()) {
+        on_meta_event(event, group.revision);
+      }
       shared_.foreign_keys += event.key.starts_with(keys_.prefix() + "o/") ? 1U : 0U;
       continue;
     }

@@ -6,12 +6,11 @@
 #include "store/etcd/internal/core.h"
 #include "store/store_totals.h"
 
-// Transactions: to etcd and back, the seat under which they are written, and compaction.
+// Transactions: to etcd and back, and the seat under which they are written.
 namespace kintsugi::store::etcd {
 namespace {
 
 constexpr Duration kSeatPause = milliseconds(50);
-constexpr std::size_t kMostSamples = 128;
 /// No row's key: names of accounts with limits, of which one transaction is under way at a time.
 constexpr char kAccountMark = '\x02';
 
@@ -24,6 +23,12 @@ bool is_plain_delete(const std::vector<Op>& ops) {
 }  // namespace
 
 void Core::commit(std::vector<Op> ops, std::size_t bytes, CommitCallback done) {
+  if (ended_) {
+    --shared_.queued;
+    shared_.queued_bytes -= bytes;
+    done(fail(Errc::kUnavailable, kEndedHistory));
+    return;
+  }
   const std::uint64_t number = ++next_number_;
   Pending& pending = writes_[number];
   pending.ops = std::move(ops);
@@ -133,6 +138,9 @@ void Core::send_write(std::uint64_t number) {
   if (auto excess = excess_of(pending.ops)) {
     // In a later turn: the book is in the middle of telling what to do.
     loop_.post(alive_.guard([this, number, excess] {
+      if (ended_) {
+        return;
+      }
       answer(number, CommitResult{0, false, 0, 0, excess});
       WriteActions actions;
       writes_book_.forget(number, now(), actions);
@@ -163,6 +171,7 @@ void Core::send_write(std::uint64_t number) {
   }
   pending.plan = std::move(*planned);
   const std::size_t member = choice_.pick(now());
+  pending.floor = fed();
   CallRequest request = request_of("KV/Txn", encode(pending.plan.request));
   request.kind = net::UpstreamClass::kWrite;
   pending.call = client_.call(member, std::move(request), [this, number, member](Reply reply) {
@@ -184,6 +193,10 @@ void Core::on_write_reply(std::uint64_t number, std::size_t member, const Reply&
     const Verdict verdict = decode(reply.message, response)
                                 ? judge(pending.plan, pending.ops, offset_, response)
                                 : Verdict();
+    note_revision(response.header, pending.floor);
+    if (ended_) {
+      return;  // and answered
+    }
     if (verdict.kind == Verdict::Kind::kDeleteAgain) {
       pending.corrected.resize(pending.ops.size());
       pending.corrected[verdict.op] = verdict.actual;
@@ -217,7 +230,7 @@ void Core::renew_token() {
 
 net::Task<> Core::take_token() {
   client_.set_token({});
-  net::Task<Expected<void>> asking = authenticate();
+  net::Task<Expected<void>> asking = introduction_.authenticate();
   (void)co_await asking;
 }
 
@@ -232,16 +245,24 @@ net::Task<> Core::sit_down() {
   std::size_t member = choice_.other_than(choice_.pick(now()), now());
   while (true) {
     TxnRequest request;
-    request.compares = {{seat_.key, seat_.revision}};
+    // Nobody sits down in another history than the one that he knows (GR-125).
+    request.compares = {{keys_.meta(), meta_revision_}, {seat_.key, seat_.revision}};
     request.success = {{TxnOp::Kind::kPut, seat_.key, random_suffix(16), 0}};
-    request.failure = {{TxnOp::Kind::kRange, seat_.key, {}, 0}};
+    request.failure = {{TxnOp::Kind::kRange, seat_.key, {}, 0},
+                       {TxnOp::Kind::kRange, keys_.meta(), {}, 0}};
     CallRequest call = request_of("KV/Txn", encode(request));
     net::Task<Reply> asking = ask(member, std::move(call));
     const Reply reply = co_await asking;
     TxnResponse response;
     Revision taken = 0;
     if (reply.ok() && decode(reply.message, response)) {
-      const bool is_there = response.ranges.size() == 1 && response.ranges[0].kvs.size() == 1;
+      const bool is_told = response.ranges.size() == 2;
+      const bool is_there = is_told && response.ranges[0].kvs.size() == 1;
+      if (is_told && (response.ranges[1].kvs.empty() ||
+                      response.ranges[1].kvs[0].mod_revision != meta_revision_)) {
+        end_history("its record was written anew");
+        co_return;
+      }
       if (response.succeeded) {
         taken = response.header.revision;
       } else if (is_there) {
@@ -266,31 +287,6 @@ net::Task<> Core::sit_down() {
     perform(std::move(actions));
     arm();
   }));
-}
-
-/// History of etcd as long as that of the mirror is kept, by this process's own clock (GR-118).
-void Core::compact_etcd() {
-  compact_timer_.start(params_.compaction_interval, [this] { compact_etcd(); });
-  const Revision position = shared_.position;
-  samples_.push_back({now(), position});
-  if (samples_.size() > kMostSamples) {
-    samples_.erase(samples_.begin());
-  }
-  Revision bound = 0;
-  for (const Sample& sample : samples_) {
-    if (now() - sample.at >= params_.history_age &&
-        sample.position + params_.history_events <= position) {
-      bound = sample.position;
-    }
-  }
-  if (bound <= offset_ || bound == compacted_to_) {
-    return;
-  }
-  compacted_to_ = bound;
-  CallRequest request = request_of("KV/Compact", encode_compaction(bound - offset_));
-  const std::size_t member = choice_.pick(now());
-  compact_call_ = client_.call(member, std::move(request),
-                               [this, member](const Reply& reply) { note(member, reply); });
 }
 
 }  // namespace kintsugi::store::etcd

@@ -17,6 +17,7 @@ struct Shared {
   std::atomic<Revision> position{0};  ///< everything up to it is in the mirror, and published
   std::atomic<std::int64_t> confirmed_at{0};  ///< steady clock [ns]: the position was etcd's newest
   std::atomic<bool> is_full{false};           ///< etcd is out of space
+  std::atomic<bool> is_ended{false};          ///< etcd was restored to an older state
   std::atomic<std::size_t> queued{0}, queued_bytes{0};
   std::atomic<std::uint64_t> commits{0}, conflicts{0};
   std::atomic<std::uint64_t> watches{0}, resyncs{0}, head_reads{0}, barriers{0},

@@ -14,6 +14,8 @@ using krm::WireReader;
 using krm::WireType;
 
 constexpr std::uint64_t kTargetMod = 2;
+constexpr std::uint64_t kLess = 2;
+constexpr std::uint32_t kCompareRangeEnd = 64;
 
 void put_flag(std::string& out, std::uint32_t field, bool value) {
   if (value) {
@@ -50,6 +52,7 @@ std::string encode_op(const TxnOp& op) {
       break;
     case TxnOp::Kind::kDelete:
       field = 3;
+      put_text(inner, 2, op.range_end);
       break;
   }
   std::string out;
@@ -181,9 +184,11 @@ std::string encode(const TxnRequest& request) {
   std::string out;
   for (const Compare& compare : request.compares) {
     std::string one;
+    put_some(one, 1, compare.range_end.empty() ? 0 : kLess);
     put_number(one, 2, kTargetMod);
     put_bytes(one, 3, compare.key);
     put_number(one, 6, compare.mod_revision);
+    put_text(one, kCompareRangeEnd, compare.range_end);
     put_bytes(out, 1, one);
   }
   for (const TxnOp& op : request.success) {

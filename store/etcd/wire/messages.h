@@ -31,9 +31,12 @@ struct RangeResponse {
   std::uint64_t count = 0;
 };
 
-struct Compare {  ///< that the key's mod_revision is this one; 0: there is no such key
+/// That the key's mod_revision is this one; 0: there is no such key. With a `range_end`: that those of
+/// all keys from `key` on and before that are less.
+struct Compare {
   std::string key;
   std::uint64_t mod_revision = 0;
+  std::string range_end = {};
 };
 struct TxnOp {
   /// kRange: the key's revisions; kRead: its value, too, as of `revision` (0: now).
@@ -41,6 +44,7 @@ struct TxnOp {
   Kind kind = Kind::kRange;
   std::string key, value;
   std::uint64_t revision = 0;
+  std::string range_end = {};  ///< of a delete: all keys from `key` on and before this one
 };
 struct TxnRequest {
   std::vector<Compare> compares;

@@ -200,6 +200,14 @@ Expected<void> Environment::open_tables(MDB_txn* txn) {
     return fail(Errc::kConfig, "has format " + std::string(to_view(value)) +
                                    ", this program knows format " + format + " only");
   }
+  MDB_val moved_key = to_val(kMoved);
+  MDB_val moved{};
+  const bool looks_only = params_.read_only && !params_.beside_owner;
+  if (code == 0 && !params_.opens_moved && !looks_only &&
+      mdb_get(txn, tables_.meta, &moved_key, &moved) == 0) {
+    return fail(Errc::kConfig, "has moved to " + std::string(to_view(moved)) +
+                                   "; --force opens it nevertheless");
+  }
   if (code == MDB_NOTFOUND && !params_.read_only) {
     const std::string state = layout::encode_state({});
     MDB_val state_key = to_val("state");

@@ -73,12 +73,17 @@ struct EnvironmentParams {
   bool read_only = false;
   /// With read_only: with LMDB's locks, so that another process may have it open and write.
   bool beside_owner = false;
+  bool opens_moved = false;  ///< also what was copied elsewhere (kMoved)
 };
 
 /// meta, in the row of this name: a number that no other store has. A store that is made anew from
 /// the rows of another one has a new one: what was noted of that one is not true of it. Stores of
 /// older programs have none.
 inline constexpr const char* kIncarnation = "incarnation";
+
+/// meta, in the row of this name, if it is there: where the store has moved to, as text. It is not
+/// opened any more but by who reads only, or is told to (GR-306).
+inline constexpr const char* kMoved = "moved";
 
 /// The lock that a process holds while it has the store open.
 /// @returns nullopt: there is no lock file, and `create` is false.

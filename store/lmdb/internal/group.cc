@@ -1,5 +1,6 @@
 #include "store/lmdb/internal/group.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,6 +73,9 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
     }
     changes = changes || is_change(ops[i], *before);
     befores.push_back(std::move(*before));
+  }
+  if (only_raises(ops)) {
+    state_.revision = std::max(state_.revision, next_revision(0, ops) - 1);
   }
   if (!changes) {
     return CommitResult{state_.revision, false, 0, 0, {}};

@@ -1,0 +1,263 @@
+// How far back history goes, and an etcd that somebody has restored (GR-117, GR-118, GR-125).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "store/etcd/etcd_store.h"
+#include "store/etcd/internal/marks.h"
+#include "store/etcd/internal/meta.h"
+#include "store/etcd/internal/version.h"
+#include "store/testing/etcd_replica.h"
+
+namespace kintsugi::store {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EtcdHistoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (etcd_program().empty()) {
+      GTEST_SKIP() << "no etcd on this machine";
+    }
+  }
+  static void compacts_soon(Replica& replica) {
+    replica.close();
+    replica.params().compacts = true;
+    replica.params().compaction_interval = milliseconds(50);
+    replica.params().history_age = milliseconds(500);
+    replica.params().history_events = 5;
+    replica.reopen();
+  }
+  const std::string prefix_ = "/history";
+};
+
+template <typename Check>
+bool eventually(const Check& check) {
+  const TimePoint until = Clock::now() + seconds(60);
+  while (!check()) {
+    if (Clock::now() > until) {
+      return false;
+    }
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return true;
+}
+
+TEST(EtcdMarks, GR_117_HowOldOneIsTellsItsPlace) {
+  etcd::Marks marks;
+  EXPECT_EQ(etcd::begin_of(marks, seconds(300)), 0U);
+  marks.every = seconds(30);
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    marks.revisions.push_back(i * 100);
+  }
+  EXPECT_EQ(etcd::begin_of(marks, seconds(300)), 1'000U) << "the eleventh from the end";
+  EXPECT_EQ(etcd::begin_of(marks, seconds(3'000)), 100U) << "as far back as they go";
+  const etcd::Marks read = etcd::parse_marks(etcd::encode(marks));
+  EXPECT_EQ(read.every, marks.every);
+  EXPECT_EQ(read.revisions, marks.revisions);
+  EXPECT_TRUE(etcd::parse_marks("garbage").revisions.empty());
+}
+
+TEST(EtcdVersion, GR_124_WhichOnesAreSupported) {
+  const auto supported = [](std::string_view text) {
+    const auto version = etcd::Version::parse(text);
+    return version && version->is_supported();
+  };
+  for (const char* text : {"3.4.22", "3.4.23", "3.5.3", "3.5.29", "3.6.0", "3.6.8", "3.7.1"}) {
+    EXPECT_TRUE(supported(text)) << text;
+  }
+  for (const char* text : {"3.3.27", "3.4.21", "3.5.0", "3.5.1", "3.5.2", "2.3.8", "4.0.0", "x"}) {
+    EXPECT_FALSE(supported(text)) << text;
+  }
+}
+
+TEST(EtcdMeta, GR_306_WhatIsNotWholeIsNoStore) {
+  etcd::Meta meta;
+  meta.uid = "u";
+  meta.offset = 7;
+  meta.epoch = 3;
+  const auto whole = etcd::parse_meta(etcd::encode(meta), "/p");
+  ASSERT_TRUE(whole);
+  EXPECT_TRUE(etcd::check_whole(*whole, "/p", false));
+  EXPECT_EQ(whole->offset, 7U);
+  EXPECT_EQ(whole->epoch, 3U);
+  meta.state = etcd::Meta::State::kCopying;
+  meta.place = "/there";
+  EXPECT_THAT(etcd::encode(meta), HasSubstr("\"format\":0")) << "older programs refuse it";
+  const auto copying = etcd::parse_meta(etcd::encode(meta), "/p");
+  ASSERT_TRUE(copying);
+  EXPECT_FALSE(etcd::check_whole(*copying, "/p", true));
+  meta.state = etcd::Meta::State::kMoved;
+  const auto moved = etcd::parse_meta(etcd::encode(meta), "/p");
+  ASSERT_TRUE(moved);
+  EXPECT_FALSE(etcd::check_whole(*moved, "/p", false));
+  EXPECT_TRUE(etcd::check_whole(*moved, "/p", true));
+  EXPECT_FALSE(etcd::parse_meta("{\"format\":2}", "/p"));
+  EXPECT_FALSE(etcd::parse_meta("{\"format\":0}", "/p"));
+  EXPECT_FALSE(etcd::parse_meta("?", "/p"));
+}
+
+TEST_F(EtcdHistoryTest, GR_118_OneOfThemCompacts_AndTheNextWhenItIsGone) {
+  EtcdServer own;
+  auto first = std::make_unique<Replica>(own.url(), prefix_);
+  Replica second(own.url(), prefix_);
+  write(**first, put("a", "0"));
+  // Who stopped here finds history gone once somebody compacts.
+  Replica late(own.url(), prefix_);
+  const auto is_gone = [&](EtcdStore& writer) {
+    late.close();
+    int i = 0;
+    return eventually([&] {
+      for (const TimePoint until = Clock::now() + seconds(1); Clock::now() < until;) {
+        write(writer, put("a", std::to_string(++i)));
+      }
+      late.reopen();
+      const bool gone = late->etcd_stats().resyncs > 0;
+      late.close();
+      return gone;
+    });
+  };
+  compacts_soon(*first);
+  compacts_soon(second);
+  EXPECT_TRUE(is_gone(**first));
+  first.reset();
+  late.reopen();
+  EXPECT_TRUE(is_gone(*second)) << "the other one has taken over";
+  late.reopen();
+  EXPECT_EQ(rows(*late, {}), rows(*second, {}));
+}
+
+TEST_F(EtcdHistoryTest, GR_117_AReplicaThatStartsHasTheHistoryThatIsMarked) {
+  EtcdServer own;
+  Replica one(own.url(), prefix_);
+  compacts_soon(one);
+  one.close();
+  one.params().history_age = seconds(600);
+  one.reopen();
+  write(*one, put("a", "1"), put("b", "1"));
+  // A client of one goes on at another that has been made since the last mark.
+  ASSERT_TRUE(eventually([&] {
+    const Revision seen = write(*one, put("a", "2"));
+    const Revision deleted = write(*one, erase("b"));
+    const Revision last = write(*one, put("b", "2"));
+    Replica fresh(own.url(), prefix_);
+    const auto changes = fresh->changes("", seen, 10);
+    return changes && changes->events.size() == 2 && changes->events[0].revision == deleted &&
+           changes->events[1].revision == last;
+  }));
+}
+
+TEST_F(EtcdHistoryTest, GR_117_ADeleteBeforeTheBeginIsNotForgotten) {
+  Replica one(test_etcd().url(), prefix_ + "/delete");
+  write(*one, put("a", "1"));
+  const Revision seen = write(*one, put("b", "1"));
+  const Revision deleted = write(*one, erase("b"));
+  Replica fresh(test_etcd().url(), prefix_ + "/delete");
+  EXPECT_EQ(fresh->changes("", seen, 10).error().code(), Errc::kCompacted)
+      << "else who has seen b would never hear of its end";
+  EXPECT_TRUE(fresh->changes("", std::max(deleted, fresh->current()), 10));
+}
+
+/// An etcd with a store, whose data is what it was before the last writes.
+class Restored : public EtcdHistoryTest {
+ protected:
+  void copy(const std::string& from, const std::string& to) {
+    std::filesystem::remove_all(to);
+    std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+  }
+  /// As `etcdctl snapshot restore` without --bump-revision: the members begin with old data.
+  void restore() {
+    own_.kill();
+    copy(saved_.data(), own_.data());
+    own_.start();
+  }
+  void save() {
+    own_.kill();
+    copy(own_.data(), saved_.data());
+    own_.start();
+  }
+  EtcdServer own_;
+  TempDir saved_;
+};
+
+TEST_F(Restored, GR_125_WhoRunsNotices_AndRevisionsGoForwardOnly) {
+  Replica store(own_.url(), prefix_);
+  write(*store, put("kept", "1"));
+  save();
+  Revision last = 0;
+  ASSERT_TRUE(eventually([&] { return (last = write(*store, put("lost", "1"))) != 0; }));
+  for (int i = 0; i < 50; ++i) {
+    last = std::max(last, write(*store, put("lost", std::to_string(i))));
+  }
+  store.close();
+  std::atomic<int> ended = 0;
+  store.params().on_ended = [&ended] { ++ended; };
+  store.reopen();
+  ASSERT_EQ(ended, 0) << "the history is the same";
+  ASSERT_TRUE(store->get("lost"));
+
+  restore();
+  ASSERT_TRUE(eventually([&] { return ended == 1; }));
+  EXPECT_EQ(store->get("kept").error().code(), Errc::kUnavailable);
+  EXPECT_EQ(store->health().error().code(), Errc::kUnavailable);
+  EXPECT_FALSE(store->commit_wait({put("kept", "2")}));
+
+  store.reopen();
+  EXPECT_EQ(store->get("lost").error().code(), Errc::kNotFound);
+  EXPECT_EQ(store->get("kept")->value.view(), "1");
+  EXPECT_GT(store->compacted(), last) << "410 for all that was told before";
+  EXPECT_EQ(store->changes("", last, 10).error().code(), Errc::kCompacted);
+  EXPECT_GT(write(*store, put("kept", "2")), last + 1'000'000'000);
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_F(Restored, GR_125_WhoStartsNoticesByItsMirror_AndTheOthersFollow) {
+  Replica one(own_.url(), prefix_);
+  Replica two(own_.url(), prefix_);
+  write(*one, put("a", "1"));
+  save();
+  Revision last = 0;
+  ASSERT_TRUE(eventually([&] { return (last = write(*one, put("a", "2"))) != 0; }));
+  for (int i = 0; i < 50; ++i) {
+    last = std::max(last, write(*one, put("b" + std::to_string(i), "2")));
+  }
+  ASSERT_TRUE(eventually([&] { return two->current() >= last; }));
+  one.close();
+  two.close();
+  restore();
+  one.reopen();
+  EXPECT_GT(one->compacted(), last);
+  const Revision next = write(*one, put("a", "3"));
+  EXPECT_GT(next, last);
+  two.reopen();
+  EXPECT_GE(synchronized(*two), next);
+  EXPECT_EQ(rows(*two, {}), rows(*one, {}));
+}
+
+TEST_F(Restored, GR_125_WhereOthersHaveWrittenSince_TheHistoryIsSeenToBeAnother) {
+  Replica store(own_.url(), prefix_);
+  write(*store, put("a", "1"));
+  save();
+  Revision last = 0;
+  ASSERT_TRUE(eventually([&] { return (last = write(*store, put("a", "2"))) != 0; }));
+  store.close();
+  restore();
+  {  // another prefix, so that etcd's revisions are beyond what the mirror has seen
+    Replica other(own_.url(), "/other");
+    for (int i = 0; i < 40; ++i) {
+      write(*other, put("x", std::to_string(i)));
+    }
+  }
+  const auto noticed = EtcdStore::open(store.params());
+  EXPECT_FALSE(noticed) << "the next start has another history";
+  store.reopen();
+  EXPECT_EQ(store->get("a")->value.view(), "1");
+  EXPECT_GT(store->compacted(), last);
+}
+
+}  // namespace
+}  // namespace kintsugi::store

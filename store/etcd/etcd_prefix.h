@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/etcd/etcd_store.h"
+#include "store/store.h"
+
+namespace kintsugi::store {
+
+/// What is under a prefix of etcd, for tools that copy it while nobody serves it (GR-306). Calls
+/// block; one thread. Every write of it compares the record that says what is there, so that of two
+/// tools one fails.
+class EtcdPrefix {
+ public:
+  /// Connects; those of `params` that are about serving are not used.
+  /// @error kConfig, kUnavailable as EtcdStore::open().
+  [[nodiscard]] static Expected<std::unique_ptr<EtcdPrefix>> open(EtcdParams params);
+  ~EtcdPrefix();
+  EtcdPrefix(const EtcdPrefix&) = delete;
+  EtcdPrefix& operator=(const EtcdPrefix&) = delete;
+
+  enum class Kind : std::uint8_t {
+    kEmpty,
+    kStore,
+    kCopying,  ///< a copy of `place` that has not ended
+    kMoved,    ///< was copied to `place`
+    kForeign,  ///< keys of somebody else
+  };
+  struct Content {
+    Kind kind = Kind::kEmpty;
+    std::string place;
+    Revision revision = 0;  ///< of the store, the newest; 0: there is none
+  };
+  /// Looks; what the calls below compare is what it has found. @error kConfig, kUnavailable.
+  [[nodiscard]] Expected<Content> look();
+
+  // A copy to here, after look() has found nothing or an unfinished one, which is removed.
+  /// @param after  revisions of the new store are above it. @error kConfig they get too large;
+  /// kConflict somebody else writes here; kUnavailable.
+  [[nodiscard]] Expected<void> begin(const std::string& from, Revision after);
+  [[nodiscard]] Expected<void> put(const EntryView& row);
+  /// What put() has gathered is there. @returns the newest revision of the store.
+  [[nodiscard]] Expected<Revision> flush();
+  /// It is a store from now on.
+  [[nodiscard]] Expected<void> finish();
+
+  // A copy from here.
+  /// Nothing is written for that long. @error kConfig somebody is at work here; kUnavailable.
+  [[nodiscard]] Expected<void> expect_quiet(Duration time);
+  /// All rows as of the newest revision of look() or flush(), with revisions of the store.
+  /// @error kCorrupt names a record that does not hold; kCompacted, kUnavailable; what `visit` says.
+  using RowVisit = std::function<Expected<void>(const EntryView& row)>;
+  [[nodiscard]] Expected<void> each(const RowVisit& visit);
+  /// It opens by force only, and nobody writes on that was there before.
+  /// @error kConflict a row was written since look(); kUnavailable.
+  [[nodiscard]] Expected<void> mark_moved(const std::string& place);
+
+ private:
+  struct Parts;
+  explicit EtcdPrefix(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace kintsugi::store

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "krm/json.h"
+#include "store/etcd/internal/answer_class.h"
+#include "store/etcd/internal/core.h"
+#include "store/etcd/internal/marks.h"
+
+// How far back etcd's history goes, and what happens when it is not the one that this process knows.
+namespace kintsugi::store::etcd {
+namespace {
+
+constexpr const char* kCompact = "compact";
+constexpr Revision kForward = 1'000'000'000;
+/// Native revisions stay below (AGG-517).
+constexpr Revision kMostRevision = Revision{1} << 44U;
+constexpr Duration kRenewPause = milliseconds(200);
+
+}  // namespace
+
+// One of the processes compacts: the holder of a duty (GR-118).
+void Core::watch_compaction() {
+  if (!params_.compacts) {
+    return;
+  }
+  compactor_ = compete(kCompact, [this](const std::optional<Fence>& held) {
+    if (held && !compacts_) {
+      samples_.clear();
+      compacted_to_ = 0;
+    }
+    // Without space nobody can renew: the last one goes on, which makes room.
+    compacts_ = held.has_value() || (compacts_ && shared_.is_full);
+    if (held) {
+      compact_etcd();
+    }
+  });
+}
+
+/// By this process's own clock, and what it has seen itself.
+void Core::compact_etcd() {
+  if (!compacts_) {
+    return;
+  }
+  compact_timer_.start(params_.compaction_interval, [this] { compact_etcd(); });
+  const std::uint64_t newest = shared_.position - offset_;
+  if (samples_.empty() || samples_.back().revision < newest) {
+    samples_.push_back({now(), newest});
+  }
+  std::uint64_t bound = 0;
+  for (const Sample& sample : samples_) {
+    if (now() - sample.at >= params_.history_age &&
+        sample.revision + params_.history_events <= newest) {
+      bound = sample.revision;
+    }
+  }
+  if (bound != 0) {  // older ones will not be asked for any more
+    const auto is_older = [bound](const Sample& sample) { return sample.revision < bound; };
+    samples_.erase(samples_.begin(), std::find_if_not(samples_.begin(), samples_.end(), is_older));
+  }
+  if (samples_.size() > kMostMarks) {
+    samples_.erase(samples_.begin());
+  }
+  write_marks();
+  if (bound == 0 || bound <= compacted_to_) {
+    return;
+  }
+  compacted_to_ = bound;
+  CallRequest request = request_of("KV/Compact", encode_compaction(bound));
+  const std::size_t member = choice_.pick(now());
+  compact_call_ = client_.call(member, std::move(request),
+                               [this, member](const Reply& reply) { note(member, reply); });
+}
+
+/// For those that start: from which revisions on they can follow (GR-117).
+void Core::write_marks() {
+  const auto lease = leases_.find(compactor_);
+  if (lease == leases_.end() || !lease->second->book.is_held()) {
+    return;
+  }
+  Marks marks;
+  marks.every = params_.compaction_interval;
+  for (const Sample& sample : samples_) {
+    marks.revisions.push_back(sample.revision);
+  }
+  TxnRequest request;
+  request.compares = {{keys_.epoch(kCompact), lease->second->book.fence()}};
+  request.success = {{TxnOp::Kind::kPut, keys_.marks(), encode(marks), 0}};
+  const std::size_t member = choice_.pick(now());
+  marks_call_ =
+      client_.call(member, request_of("KV/Txn", encode(request)),
+                   [this, member](const Reply& reply) { note(member, reply); });
+}
+
+/// Where a mirror that has nothing may begin; 0: at the newest revision.
+net::Task<std::uint64_t> Core::marked_begin(std::size_t member) {
+  RangeRequest range;
+  range.key = keys_.marks();
+  CallRequest request = request_of("KV/Range", encode(range));
+  net::Task<Reply> asking = ask(member, std::move(request));
+  const Reply reply = co_await asking;
+  RangeResponse response;
+  if (!reply.ok() || !decode(reply.message, response) || response.kvs.empty()) {
+    co_return 0;
+  }
+  const Marks marks = parse_marks(response.kvs.front().value);
+  co_return std::min(begin_of(marks, params_.history_age), response.header.revision);
+}
+
+/// A revision at etcd below one that it has told before: it was restored (GR-125).
+void Core::note_revision(const Header& header, Revision floor) {
+  if (header.revision != 0 && header.revision + offset_ < floor) {
+    end_history("it is older than what it has told");
+  }
+}
+
+void Core::on_meta_event(const JoinedEvent& event, std::uint64_t revision) {
+  const auto meta = event.is_delete ? Expected<Meta>(fail(Errc::kNotFound))
+                                    : parse_meta(event.value, params_.prefix);
+  if (!meta || meta->epoch != meta_.epoch || meta->offset != offset_ || meta->uid != meta_.uid ||
+      meta->state != meta_.state) {
+    end_history("its record was written anew");
+  } else {
+    meta_revision_ = revision;
+  }
+}
+
+/// From here on nothing is read, written or told: what comes next has revisions of its own, which
+/// begin with a mirror that is made anew.
+void Core::end_history(std::string_view why) {
+  if (std::exchange(ended_, true)) {
+    return;
+  }
+  log_error("the history in etcd is not the one that was known: the store ends",
+            {{"prefix", params_.prefix}, {"why", std::string(why)}});
+  shared_.is_ended = true;
+  loop_.post(alive_.guard([this] {
+    job_.end();
+    watch_.reset();
+    seat_job_.end();
+    guard_timer_.cancel();
+    compact_timer_.cancel();
+    for (const auto& [number, lease] : leases_) {
+      if (std::exchange(lease->is_told, false)) {
+        lease->told(std::nullopt);
+      }
+    }
+    leases_.clear();
+    writes_book_ = WriteBook();
+    while (!writes_.empty()) {
+      answer(writes_.begin()->first,
+             fail(Errc::kTimeout, std::string(kEndedHistory) + "; it may have happened"));
+    }
+    renew_job_ = net::Job(renew());
+  }));
+}
+
+/// Until it is known under which revisions the store goes on.
+net::Task<> Core::renew() {
+  while (true) {
+    net::Task<Expected<void>> moving = move_forward(fed());
+    const Expected<void> moved = co_await moving;
+    if (moved || moved.error().code() != Errc::kUnavailable) {
+      break;
+    }
+    net::Sleep pause(loop_, kRenewPause);
+    co_await pause;
+  }
+  if (ready_ != nullptr) {
+    std::exchange(ready_, nullptr)(fail(Errc::kUnavailable, kEndedHistory));
+  }
+  if (params_.on_ended) {
+    params_.on_ended();
+  }
+}
+
+/// Revisions go on above `seen`, whoever does that first (GR-125).
+net::Task<Expected<void>> Core::move_forward(Revision seen) {
+  net::Task<Expected<Introduction::Read>> reading = introduction_.read_meta();
+  const Expected<Introduction::Read> read = co_await reading;
+  if (!read) {
+    co_return fail(read.error().clone());
+  }
+  if (read->known && (read->known->meta.epoch > meta_.epoch || read->known->meta.uid != meta_.uid ||
+                      read->known->meta.state != Meta::State::kWhole)) {
+    take_meta(*read->known);
+    co_return Expected<void>();
+  }
+  Meta next = read->known ? read->known->meta : meta_;
+  const Revision newest = read->head + next.offset;
+  next.epoch = std::max(next.epoch, meta_.epoch) + 1;
+  next.offset += kForward + (seen > newest ? seen - newest : 0);
+  if (read->head + next.offset >= kMostRevision) {
+    co_return fail(Errc::kConfig, "revisions under " + params_.prefix + " have become too large");
+  }
+  TxnRequest request;
+  request.compares = {{keys_.meta(), read->known ? read->known->revision : 0}};
+  // Nobody writes on whose seat was taken before.
+  request.success = {{TxnOp::Kind::kPut, keys_.meta(), encode(next), 0},
+                     {TxnOp::Kind::kDelete, keys_.seat({}), {}, 0, prefix_end(keys_.seat({}))}};
+  CallRequest call = request_of("KV/Txn", encode(request));
+  const std::size_t member = choice_.pick(now());
+  net::Task<Reply> asking = ask(member, std::move(call));
+  const Reply reply = co_await asking;
+  TxnResponse response;
+  if (!reply.ok() || !decode(reply.message, response) || !response.succeeded) {
+    co_return fail(Errc::kUnavailable, client_.name(member) + ": " + reply.text());
+  }
+  take_meta({next, response.header.revision});
+  log_warn("revisions of the store go on later",
+           {{"prefix", params_.prefix}, {"epoch", next.epoch}, {"offset", next.offset}});
+  co_return Expected<void>();
+}
+
+}  // namespace kintsugi::store::etcd

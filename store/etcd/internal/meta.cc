@@ -1,0 +1,70 @@
+#include "store/etcd/internal/meta.h"
+
+#include "krm/json.h"
+
+namespace kintsugi::store::etcd {
+namespace {
+
+using krm::Json;
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kNotWhole = 0;  // what programs before states refuse
+constexpr const char* kCopying = "copying";
+constexpr const char* kMoved = "moved";
+
+std::int64_t number_of(const Json& object, std::string_view member) {
+  const Json* const found = object.find(member);
+  return found == nullptr ? 0 : found->as_integer();
+}
+
+}  // namespace
+
+std::string encode(const Meta& meta) {
+  const bool whole = meta.state == Meta::State::kWhole;
+  Json object = Json::object({{"format", whole ? kFormat : kNotWhole},
+                              {"uid", meta.uid},
+                              {"offset", static_cast<std::int64_t>(meta.offset)},
+                              {"epoch", static_cast<std::int64_t>(meta.epoch)},
+                              {"lowest", meta.lowest}});
+  if (!whole) {
+    object["state"] = meta.state == Meta::State::kCopying ? kCopying : kMoved;
+    object["place"] = meta.place;
+  }
+  return object.dump();
+}
+
+Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
+  const auto object = Json::parse(text);
+  const std::int64_t format = object ? number_of(*object, "format") : -1;
+  const std::string_view state = object ? object->text({"state"}) : std::string_view();
+  const bool known = format == kFormat ||
+                     (format == kNotWhole && (state == kCopying || state == kMoved));
+  if (!known) {
+    return fail(Errc::kConfig, "what is under " + std::string(prefix) +
+                                   " in etcd has no format that this program knows");
+  }
+  Meta meta;
+  meta.uid = object->text({"uid"});
+  meta.offset = static_cast<Revision>(number_of(*object, "offset"));
+  meta.epoch = static_cast<std::uint64_t>(number_of(*object, "epoch"));
+  meta.lowest = object->text({"lowest"});
+  meta.place = object->text({"place"});
+  meta.state = format == kFormat    ? Meta::State::kWhole
+               : state == kCopying ? Meta::State::kCopying
+                                    : Meta::State::kMoved;
+  return meta;
+}
+
+Expected<void> check_whole(const Meta& meta, std::string_view prefix, bool opens_moved) {
+  if (meta.state == Meta::State::kCopying) {
+    return fail(Errc::kConfig, std::string(prefix) + " in etcd is a copy of " + meta.place +
+                                   " that has not ended: `kintsugi store copy` again");
+  }
+  if (meta.state == Meta::State::kMoved && !opens_moved) {
+    return fail(Errc::kConfig, std::string(prefix) + " in etcd has moved to " + meta.place +
+                                   "; --force opens it nevertheless");
+  }
+  return {};
+}
+
+}  // namespace kintsugi::store::etcd
