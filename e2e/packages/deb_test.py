@@ -234,10 +234,12 @@ class Life(unittest.TestCase):
         self.assertNotEqual(self.machine.run("kintsugi", "worker", "--config", "/etc/kintsugi/wrong.yaml", check=False).returncode, 0)
 
     def is_backed_up(self):
-        self.start("kintsugi-backup@root")
-        copies = list((self.state / "backups/root").iterdir())
-        self.assertEqual(len(copies), 1)
-        self.assertRegex(copies[0].name, r"^\d{8}T\d{6}Z$")
+        for expected in (1, 2):
+            self.start("kintsugi-backup@nightly")
+            copies = [one for one in (self.state.parent / "kintsugi-backups/nightly").iterdir() if one.is_dir()]
+            self.assertEqual(len(copies), expected)
+            for one in copies:
+                self.assertTrue((one / "manifest.json").exists())
 
     def is_removed_and_purged(self):
         self.machine.run("apt-get", "remove", "-y", "kintsugi")

@@ -1,0 +1,38 @@
+"""The etcds that the store on etcd is tested with: that of PATH, and those of e2e/peers/etcd, which a recent Go builds once into a cache."""
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+PEERS = pathlib.Path(__file__).resolve().parents[1] / "peers" / "etcd"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "kintsugi-e2e"
+LONGEST_BUILD = 600  # seconds
+
+
+def go_program():
+    """That of PATH, else where Go's own packages put it."""
+    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+
+
+def folder_of(version):
+    """A folder with the program `etcd` of that version ("3.6"), as of PATH. Raises SkipTest where it cannot be built here."""
+    go = go_program()
+    if go is None:
+        raise unittest.SkipTest("no Go tool chain on this machine")
+    source = PEERS / version
+    lock = hashlib.sha256((source / "go.sum").read_bytes()).hexdigest()[:16]
+    folder = CACHE / f"etcd-{version}-{lock}"
+    if not (folder / "etcd").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / f"etcd.{os.getpid()}"
+        try:
+            run = subprocess.run([go, "build", "-p", "2", "-o", str(made), "."], cwd=source, capture_output=True, text=True, check=False,
+                                 timeout=LONGEST_BUILD, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            raise unittest.SkipTest(f"etcd {version} was not built within {LONGEST_BUILD} s") from None
+        if run.returncode:
+            raise unittest.SkipTest(f"this Go cannot build etcd {version} here: {(run.stdout + run.stderr).strip()[-300:]}")
+        made.rename(folder / "etcd")
+    return folder
