@@ -12,7 +12,7 @@ namespace {
 
 /// As typed.
 struct BackupWords {
-  std::string dir = ".kintsugi", verify, list, at;
+  std::string dir = ".kintsugi", verify, list, merge, at;
   server::BackupOptions options;
 };
 
@@ -35,12 +35,15 @@ FlagTable backup_flags(BackupWords& words) {
        {{"list", "DIR", "", "shows the backups of a folder", into(words.list)},
         {"verify", "DIR", "", "reads all of the newest backup of a folder, or of --at",
          into(words.verify)},
+        {"merge", "DIR", "",
+         "makes a full backup of the newest of a folder, or of --at, and those that it adds to",
+         into(words.merge)},
         {"at", "NAME", "", "of a backup", into(words.at)}}},
   };
 }
 
 struct RestoreWords {
-  std::string to;
+  std::string to, check;
   server::RestoreOptions options;
 };
 
@@ -56,7 +59,12 @@ FlagTable restore_flags(RestoreWords& words) {
              "one store, \"shard/NAME\" or \"proxy\", whose data folder is empty or not there",
              into(words.options.only)},
             {"key-file", "FILE", "", "the key that the backup was made with",
-             into(words.options.key_file)}}}};
+             into(words.options.key_file)}}},
+          {"Instead",
+           {{"check", "DIR", "",
+             "says what does not fit together in an installation, as after --only: Workspaces "
+             "without logical cluster and the reverse, bindings without export; ends with 3 then",
+             into(words.check)}}}};
 }
 
 }  // namespace
@@ -78,9 +86,9 @@ int run_backup(const std::vector<std::string>& arguments) {
     return *status;
   }
   const int asked = (words.options.to.empty() ? 0 : 1) + (words.list.empty() ? 0 : 1) +
-                    (words.verify.empty() ? 0 : 1);
+                    (words.verify.empty() ? 0 : 1) + (words.merge.empty() ? 0 : 1);
   if (asked != 1) {
-    return wrong_usage("backup", "say one of --to, --list, --verify");
+    return wrong_usage("backup", "say one of --to, --list, --verify, --merge");
   }
   Progress progress("backup");
   const auto tell = [&progress](const std::string& state) { progress.show(state); };
@@ -89,6 +97,11 @@ int run_backup(const std::vector<std::string>& arguments) {
   }
   if (!words.verify.empty()) {
     return server::run_backup_verify_program(words.verify, words.at, words.options.key_file, tell);
+  }
+  if (!words.merge.empty()) {
+    return server::run_backup_merge_program(
+        {server::absolute_path(words.merge), words.at, words.options.key_file, words.options.keep},
+        tell);
   }
   words.options.layout = {server::absolute_path(words.dir)};
   return server::run_backup_program(words.options, tell);
@@ -109,6 +122,9 @@ int run_restore(const std::vector<std::string>& arguments) {
   RestoreWords words;
   if (const auto status = take_options("restore", restore_flags(words), restore_about, arguments)) {
     return *status;
+  }
+  if (!words.check.empty()) {
+    return server::run_restore_check_program({server::absolute_path(words.check)});
   }
   if (words.options.from.empty() || words.to.empty()) {
     return wrong_usage("restore", "--from and --to are required");

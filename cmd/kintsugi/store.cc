@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/strings.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/store_copy.h"
@@ -13,6 +14,7 @@
 #include "store/lmdb/backup.h"
 #include "store/lmdb/check.h"
 #include "store/lmdb/lmdb_store.h"
+#include "store/lmdb/repair.h"
 #include "store/lmdb/rewrite.h"
 
 namespace kintsugi::cmd {
@@ -20,6 +22,7 @@ namespace {
 
 struct Options {
   std::string from, to, dir, remove, encryption;
+  bool repair = false;
   StoreFlags etcd;
 };
 
@@ -34,7 +37,7 @@ FlagTable flag_table(Options& options) {
   return {
       {"Copies",
        {{"from", "DIR", "",
-         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…",
+         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…; renew: etcd=URL,…",
          into(options.from)},
         {"to", "DIR", "",
          "where the copy is made; must not exist or be empty; copy: lmdb:DIR or etcd=URL,…",
@@ -44,7 +47,11 @@ FlagTable flag_table(Options& options) {
        {{"dir", "DIR", "", "check, rewrite: the store; no shard may be using it",
          into(options.dir)},
         {"delete", "KEY", "", "deletes this object, damaged or not, as check shows its key",
-         into(options.remove)}}},
+         into(options.remove)},
+        {"repair", "", "",
+         "makes the store whole where no object is lost by that; the old file stays as "
+         "data.mdb.damaged",
+         into(options.repair)}}},
       {"Rewrite",
        {{"encryption-provider-config", "FILE", "",
          "rewrite: the EncryptionConfiguration; all its keys read, the first one writes",
@@ -92,11 +99,6 @@ int run_restore(const Options& options) {
   return 0;
 }
 
-Expected<void> count_anew(store::LmdbParams params) {
-  params.recount = true;
-  return store::LmdbStore::open(std::move(params)).map([](const auto&) {});
-}
-
 constexpr int kNothingToCheck = 2;  // no store, or one that is in use
 
 void print_lines(std::string_view before, const std::vector<std::string>& lines) {
@@ -127,8 +129,35 @@ Expected<void> delete_key(const Options& options) {
       .map([](const auto&) {});
 }
 
+/// Says what was done.
+Expected<void> repair(const Options& options) {
+  const auto repaired = store::repair_store(options.dir, controlplane::workspace_books());
+  if (!repaired) {
+    return fail(repaired.error().clone());
+  }
+  if (repaired->rewritten) {
+    std::printf("repaired: made anew of %llu objects, none is lost; revisions go on at %llu, clients "
+                "list once more\n",
+                static_cast<unsigned long long>(repaired->objects),
+                static_cast<unsigned long long>(repaired->revision));
+  }
+  if (repaired->counted > 0) {
+    std::printf("%llu sums of quotas were wrong and have been counted anew\n",
+                static_cast<unsigned long long>(repaired->counted));
+  }
+  return {};
+}
+
 int run_check(const Options& options) {
   auto report = look_at(options);
+  if (report && options.repair) {
+    print_lines("", report->pages.problems);
+    print_lines("", report->rows.problems);
+    if (const auto repaired = repair(options); !repaired) {
+      return complain("store check --repair", repaired.error());
+    }
+    report = look_at(options);
+  }
   if (report && !options.remove.empty()) {
     if (!report->pages.sound()) {
       print_lines("", report->pages.problems);
@@ -149,18 +178,8 @@ int run_check(const Options& options) {
   }
   print_lines("", report->pages.problems);
   print_lines("", report->rows.problems);
-  if (!report->rows.miscounted.empty()) {
-    print_lines("quota ", report->rows.miscounted);
-    store::LmdbParams again;
-    again.directory = options.dir;
-    again.books = controlplane::workspace_books();
-    if (auto counted = count_anew(std::move(again)); !counted) {
-      return complain("store check", counted.error());
-    }
-    std::printf("%zu sums of quotas were wrong and have been counted anew\n",
-                report->rows.miscounted.size());
-  }
-  const std::uint64_t problems = report->problems();
+  print_lines("quota ", report->rows.miscounted);
+  const std::uint64_t problems = report->problems() + report->rows.miscounted.size();
   std::printf("%s: %llu objects, %llu old versions, %llu events, revision %llu: %s\n",
               options.dir.c_str(), static_cast<unsigned long long>(report->rows.live),
               static_cast<unsigned long long>(report->rows.history),
@@ -204,7 +223,7 @@ int run_rewrite(const Options& options) {
 
 CommandAbout store_about() {
   Options options;
-  return {"kintsugi store backup|restore|copy|check|rewrite [options]",
+  return {"kintsugi store backup|restore|copy|renew|check|rewrite [options]",
           "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
           "revision.\n"
           "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
@@ -214,14 +233,18 @@ CommandAbout store_about() {
           "                             moves a store that nobody serves into etcd, or back; "
           "revisions go on 1,000,000\n                             later; the source opens with "
           "--force only from then on. May be killed and repeated.\n"
+          "renew --from etcd=URL,… --prefix PREFIX\n"
+          "                             lets the revisions of a store in etcd go on 1,000,000,000 "
+          "later: after a restore of\n                             etcd that no shard has noticed, "
+          "because its mirror was lost, too.\n"
           "check --dir DIR              reads every page and record of a store that is not in use "
           "and says what is\n                             damaged; ends with 1 then, with 2 when "
-          "no store is there or it is in use.\n"
+          "no store is there or it is in use. --repair mends it\n                             where nothing is lost by that.\n"
           "rewrite --dir DIR --encryption-provider-config FILE\n"
           "                             writes the values of a store that is not in use with the "
           "first key of FILE,\n                             old versions too; may be killed and "
           "repeated.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
-          {"backup", "restore", "copy", "check", "rewrite"},
+          {"backup", "restore", "copy", "renew", "check", "rewrite"},
           without_setters(flag_table(options))};
 }
 
@@ -232,9 +255,12 @@ int run_store(const std::vector<std::string>& arguments) {
     return words.error();
   }
   const std::string action = words->size() == 1 ? words->front() : "";
-  if (action != "backup" && action != "restore" && action != "copy" && action != "check" &&
-      action != "rewrite") {
-    return complain("store", "say one of backup, restore, copy, check, rewrite", 2);
+  const std::vector<std::string> known = store_about().words;
+  if (std::find(known.begin(), known.end(), action) == known.end()) {
+    return complain("store", "say one of " + join(known, ", "), 2);
+  }
+  if (action == "renew") {
+    return run_store_renew(options.from, options.etcd);
   }
   const bool copies = action == "backup" || action == "restore" || action == "copy";
   if (copies ? options.from.empty() || options.to.empty() : options.dir.empty()) {

@@ -7,6 +7,7 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/progress.h"
 #include "server/etcd_password.h"
+#include "store/etcd/etcd_prefix.h"
 #include "store/transfer/transfer.h"
 
 namespace kintsugi::cmd {
@@ -21,6 +22,17 @@ std::string folder_of(std::string_view place) {
   return place.starts_with(kFolder) ? std::string(place.substr(kFolder.size())) : std::string();
 }
 
+/// With the password.
+Expected<store::EtcdParams> params_of(const StoreFlags& flags) {
+  auto etcd = understood_store(flags);
+  auto password = server::read_etcd_password(flags.password_file);
+  if (!etcd || !password) {
+    return fail(std::move(!etcd ? etcd.error() : password.error()));
+  }
+  etcd->password = std::move(*password);
+  return etcd;
+}
+
 }  // namespace
 
 int run_store_copy(StoreCopyWords words) {
@@ -33,15 +45,10 @@ int run_store_copy(StoreCopyWords words) {
     return complain(kCommand, "--prefix is required: that of the store in etcd", 2);
   }
   words.etcd.store = into_etcd ? words.to : words.from;
-  auto etcd = understood_store(words.etcd);
+  auto etcd = params_of(words.etcd);
   if (!etcd) {
-    return complain(kCommand, etcd.error(), 2);
+    return complain(kCommand, etcd.error(), etcd.error().code() == Errc::kConfig ? 2 : 1);
   }
-  auto password = server::read_etcd_password(words.etcd.password_file);
-  if (!password) {
-    return complain(kCommand, password.error());
-  }
-  etcd->password = std::move(*password);
   Progress progress(kCommand);
   store::TransferOptions options;
   options.force = words.etcd.force;
@@ -59,6 +66,29 @@ int run_store_copy(StoreCopyWords words) {
       words.to.c_str(), static_cast<unsigned long long>(report->rows), report->digest.c_str(),
       words.from.c_str(), static_cast<unsigned long long>(report->before),
       static_cast<unsigned long long>(report->after), words.from.c_str());
+  return 0;
+}
+
+int run_store_renew(const std::string& from, StoreFlags etcd) {
+  constexpr const char* kRenew = "store renew";
+  if (!from.starts_with(kEtcd) || etcd.prefix.empty()) {
+    return complain(kRenew, "--from etcd=URL,… and --prefix are required", 2);
+  }
+  etcd.store = from;
+  auto params = params_of(etcd);
+  if (!params) {
+    return complain(kRenew, params.error(), params.error().code() == Errc::kConfig ? 2 : 1);
+  }
+  const std::string prefix = params->prefix;
+  auto store = store::EtcdPrefix::open(std::move(*params));
+  const auto found = store ? (*store)->look() : fail(store.error().clone());
+  const auto revision = found ? (*store)->renew() : fail(found.error().clone());
+  if (!revision) {
+    return complain(kRenew, revision.error());
+  }
+  std::printf("%s in etcd: revision %llu is %llu now; clients list once more\n", prefix.c_str(),
+              static_cast<unsigned long long>(found->revision),
+              static_cast<unsigned long long>(*revision));
   return 0;
 }
 

@@ -15,4 +15,7 @@ struct StoreCopyWords {
 /// Moves a store from its folder into etcd, or back. @returns the exit status.
 int run_store_copy(StoreCopyWords words);
 
+/// Lets revisions of a store in etcd go on later. @param from  "etcd=URL,…"
+int run_store_renew(const std::string& from, StoreFlags etcd);
+
 }  // namespace kintsugi::cmd

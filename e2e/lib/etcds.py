@@ -4,7 +4,10 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import unittest
+
+import kit
 
 PEERS = pathlib.Path(__file__).resolve().parents[1] / "peers" / "etcd"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "kintsugi-e2e"
@@ -36,3 +39,30 @@ def folder_of(version):
             raise unittest.SkipTest(f"this Go cannot build etcd {version} here: {(run.stdout + run.stderr).strip()[-300:]}")
         made.rename(folder / "etcd")
     return folder
+
+
+class Member:
+    """An etcd of one member on 127.0.0.1."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kintsugi-e2e-etcd-"))
+        self.data = self.folder / "data"
+        self.url, self.peer = (f"http://127.0.0.1:{kit.free_port()}" for _ in range(2))
+        self.process = None
+        self.start()
+
+    def start(self):
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                ["etcd", "--name=one", f"--data-dir={self.data}", f"--listen-client-urls={self.url}", f"--advertise-client-urls={self.url}",
+                 f"--listen-peer-urls={self.peer}", f"--initial-advertise-peer-urls={self.peer}", f"--initial-cluster=one={self.peer}"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        kit.eventually(lambda: kit.listening(int(self.url.rsplit(":", 1)[1])), 30, "etcd")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -61,6 +61,6 @@ class Backup(unittest.TestCase):
             self.assertEqual(client.must("GET", f"{MAPS}/kept-1")["data"], {"n": "new"})
 
     def test_wrong_usage(self):
-        self.assertIn("say one of", tool("copy", expect=2))
+        self.assertIn("say one of", tool("paste", expect=2))
         self.assertIn("--from and --to are required", tool("backup", "--to", "x", expect=2))
         self.assertIn("no store is there", tool("backup", "--from", "/nonexistent", "--to", "/nonexistent-2", expect=1))

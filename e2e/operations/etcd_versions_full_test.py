@@ -11,7 +11,7 @@ import kit
 
 ONLY_WITH_ALL = "builds two versions of etcd and runs the tests of the store on each"
 RUN = pathlib.Path(__file__).resolve().parents[1] / "run.py"
-TOPICS = ("operations/etcd", "operations/etcd_members", "operations/shard_replicas", "operations/store_copy")
+TOPICS = ("operations/etcd", "operations/etcd_restored", "operations/etcd_members", "operations/shard_replicas", "operations/store_copy")
 SUITES = "Etcd*:Restored*:Transfer*:Store*:*Etcd*"
 LONGEST = 800  # seconds
 

@@ -1,4 +1,4 @@
-"""The restore drill with 100,000 objects (GR-409): its times and sizes are in docs/performance.md."""
+"""The restore drill with 100,000 objects (GR-409): its times and sizes are in docs/operations.md."""
 import unittest
 
 import restore_drill

@@ -1,6 +1,7 @@
 """An installation is backed up, lost and restored (GR-401 to GR-411), and what is refused."""
 import json
 import pathlib
+import shutil
 import subprocess
 import unittest
 
@@ -11,9 +12,89 @@ from restore_drill import tool
 
 def load_tests(loader, _tests, _pattern):
     suite = unittest.TestSuite()
-    for case in (restore_drill.Drill, Refused):
+    for case in (restore_drill.Drill, Merged, Checked, Refused):
         suite.addTests(loader.loadTestsFromTestCase(case))
     return suite
+
+
+class Merged(unittest.TestCase):
+    def test_GR_405_one_full_backup_of_a_row(self):
+        installation = kit.Installation(shards=1)
+        installation.start_for(self)
+        client, backups = installation.client(), installation.dir / "backups"
+        key = installation.dir / "backup.key"
+        key.write_bytes(b"k" * 32)
+        key.chmod(0o600)
+
+        def back_up(*options):
+            return tool("backup", "--dir", installation.state, "--to", backups, "--key-file", key, *options)
+
+        for i in range(30):
+            client.must("POST", restore_drill.MAPS, restore_drill.config_map(f"kept-{i}", "first"))
+        back_up()
+        for turn in range(2):
+            for i in range(10 * turn, 10 * turn + 5):
+                client.must("DELETE", f"{restore_drill.MAPS}/kept-{i}")
+                client.must("PUT", f"{restore_drill.MAPS}/kept-{i + 5}", restore_drill.config_map(f"kept-{i + 5}", f"turn {turn}"))
+                client.must("POST", restore_drill.MAPS, restore_drill.config_map(f"made-{i}", "x" * 1_000))
+            back_up("--incremental")
+        before = {one["metadata"]["name"]: one for one in client.must("GET", restore_drill.MAPS)["items"]}
+        names = sorted(one.parent.name for one in backups.glob("*/manifest.json"))
+        said = tool("backup", "--merge", backups, "--key-file", key)
+        self.assertIn("of 3 in a row", said)
+        merged = max(one.parent.name for one in backups.glob("*/manifest.json"))
+        self.assertGreater(merged, names[-1])
+        old, new = (json.loads((backups / name / "manifest.json").read_text())["backup"] for name in (names[-1], merged))
+        self.assertEqual([(one["name"], one["revision"], one["keys"]) for one in old["stores"]],
+                         [(one["name"], one["revision"], one["keys"]) for one in new["stores"]])
+        self.assertEqual(new["parent"], "")
+        self.assertIn("adds to " + merged, back_up("--incremental"))
+        for name in names:
+            shutil.rmtree(backups / name)
+        self.assertIn("ok, 2 in a row", tool("backup", "--verify", backups, "--key-file", key))
+        self.assertIn("2 older ones removed", tool("backup", "--merge", backups, "--key-file", key, "--keep", "1"))
+        installation.stop()
+        target = installation.dir / "target"
+        tool("restore", "--from", backups, "--to", target, "--key-file", key)
+        lost, installation.state = installation.state, target
+        installation.options[installation.options.index(str(lost))] = str(target)
+        installation.start(deadline=60)
+        after = {one["metadata"]["name"]: one for one in kit.eventually(lambda: installation.client().must("GET", restore_drill.MAPS))["items"]}
+        self.assertEqual(after, before)
+
+
+class Checked(unittest.TestCase):
+    def test_GR_412_what_does_not_fit_together_is_named(self):
+        installation = kit.Installation(shards=2)
+        installation.start_for(self)
+        backups = installation.dir / "backups"
+        installation.make_workspace("old", selector={"name": "shard-1"})
+        at_old = installation.client("/clusters/root:old")
+        old = at_old.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
+        tool("backup", "--dir", installation.state, "--to", backups)
+        self.assertIn(": ok", tool("restore", "--check", installation.state))
+        # What comes later: a workspace at the shard that is restored, an export there, and one who binds it; what goes: the old one.
+        installation.make_workspace("new", selector={"name": "shard-1"})
+        at_new, consumer = installation.client("/clusters/root:new"), installation.client()
+        new = at_new.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
+        at_new.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {"metadata": {"name": "offer"}, "spec": {}})
+        bindings = "/apis/apis.kcp.io/v1alpha2/apibindings"
+        kit.eventually(lambda: consumer.must("POST", bindings, {
+            "metadata": {"name": "takes"}, "spec": {"reference": {"export": {"path": "root:new", "name": "offer"}}}}, expect=(201, 409)), 30)
+        kit.eventually(lambda: consumer.must("GET", f"{bindings}/takes")["status"]["apiExportClusterName"] == new, 30)
+        workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+        consumer.must("DELETE", f"{workspaces}/old")
+        kit.eventually(lambda: consumer.get(f"{workspaces}/old").status == 404, 30)
+        self.assertIn(": ok", tool("restore", "--check", installation.state))
+        installation.stop()
+        shutil.rmtree(installation.state / "shards" / "shard-1" / "data")
+        self.assertIn("`kintsugi restore --check` names them",
+                      tool("restore", "--from", backups, "--to", installation.state, "--only", "shard/shard-1"))
+        said = tool("restore", "--check", installation.state, expect=3)
+        for line in (f"Workspace root/new: its logical cluster {new} is missing", f"LogicalCluster {old}: its Workspace root/old is missing",
+                     f"APIBinding root/takes: its APIExport {new}/offer is missing", "3 to look at"):
+            self.assertIn(line, said)
+        self.assertIn("no installation is there", tool("restore", "--check", installation.dir / "nowhere", expect=1))
 
 
 class Refused(unittest.TestCase):

@@ -7,11 +7,11 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
+import etcds
 import kit
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -24,25 +24,6 @@ def copy(*arguments, expect=0):
     run = subprocess.run([str(kit.BINARY), "store", "copy", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == expect, f"{arguments}: {run.returncode}\n{run.stdout}{run.stderr}"
     return run.stdout + run.stderr
-
-
-class Etcd:
-    """One member on 127.0.0.1."""
-
-    def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kintsugi-e2e-etcd-"))
-        self.url, peer = (f"http://127.0.0.1:{kit.free_port()}" for _ in range(2))
-        with (self.folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(
-                ["etcd", "--name=one", f"--data-dir={self.folder}/data", f"--listen-client-urls={self.url}",
-                 f"--advertise-client-urls={self.url}", f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
-                 f"--initial-cluster=one={peer}"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        kit.eventually(lambda: kit.listening(int(self.url.rsplit(":", 1)[1])), 30, "etcd")
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Informer(threading.Thread):
@@ -91,7 +72,7 @@ class Informer(threading.Thread):
 @unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
 class StoreCopy(unittest.TestCase):
     def setUp(self):
-        self.etcd = Etcd()
+        self.etcd = etcds.Member()
         self.addCleanup(self.etcd.end)
         self.up = kit.Installation(shards=1)
         self.up.start_for(self)

@@ -6,7 +6,7 @@
 
 #include "server/layout.h"
 
-/// Backups of a whole installation and back (GR-401 to GR-411). Blocking, for commands.
+/// Backups of a whole installation and back (GR-401 to GR-412). Blocking, for commands.
 namespace kintsugi::server {
 
 /// Told what is being done, for people who wait.
@@ -34,6 +34,16 @@ int run_backup_list_program(const std::string& folder, const std::string& key_fi
 int run_backup_verify_program(const std::string& folder, const std::string& at,
                               const std::string& key_file, const TellProgress& tell);
 
+struct MergeOptions {
+  std::string folder;      ///< of backups
+  std::string at;          ///< the newest of a row; "": the newest of all
+  std::string key_file;    ///< that they were made with
+  std::uint32_t keep = 0;  ///< as of BackupOptions
+};
+/// Makes a full backup of one and those that it adds to, and prints what it is: of the same moment,
+/// the newest of the folder. @returns 0; 1 nothing has changed.
+int run_backup_merge_program(const MergeOptions& options, const TellProgress& tell);
+
 struct RestoreOptions {
   std::string from;  ///< folder of backups
   std::string at;    ///< which one; "": the newest
@@ -45,5 +55,10 @@ struct RestoreOptions {
 /// Reads all of the backup, makes the new installation and prints what clients see of it. Until it
 /// is whole nothing has its name. @returns 0; 1 nothing has changed.
 int run_restore_program(const RestoreOptions& options, const TellProgress& tell);
+
+/// Reads all stores of an installation, running or not, and prints what does not fit together, as after
+/// the restore of one of them: Workspaces without logical cluster and the reverse, bindings without
+/// export. Changes nothing. @returns 0; 1 it could not be read; 3 something is to be looked at.
+int run_restore_check_program(const Layout& layout);
 
 }  // namespace kintsugi::server

@@ -82,7 +82,7 @@ class InstallationRestore {
     if (!options_.only.empty()) {
       std::printf(
           "Workspaces that were made or moved since then are known to root and not to this store, "
-          "or the other way round.\n");
+          "or the other way round: `kintsugi restore --check` names them.\n");
     }
   }
 

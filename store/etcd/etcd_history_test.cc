@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "store/etcd/etcd_prefix.h"
 #include "store/etcd/etcd_store.h"
 #include "store/etcd/internal/marks.h"
 #include "store/etcd/internal/meta.h"
@@ -236,6 +237,27 @@ TEST_F(Restored, GR_125_WhoStartsNoticesByItsMirror_AndTheOthersFollow) {
   two.reopen();
   EXPECT_GE(synchronized(*two), next);
   EXPECT_EQ(rows(*two, {}), rows(*one, {}));
+}
+
+TEST_F(Restored, GR_125_ByHand_WhoRunsBeginsAnew) {
+  Replica store(own_.url(), prefix_);
+  const Revision last = write(*store, put("a", "1"));
+  store.close();
+  std::atomic<int> ended = 0;
+  store.params().on_ended = [&ended] { ++ended; };
+  store.reopen();
+  {
+    auto tool = EtcdPrefix::open(store.params());
+    ASSERT_TRUE(tool) << tool.error().to_string();
+    ASSERT_TRUE((*tool)->look());
+    const auto revision = (*tool)->renew();
+    ASSERT_TRUE(revision) << revision.error().to_string();
+    EXPECT_GT(*revision, last + 1'000'000'000);
+  }
+  ASSERT_TRUE(eventually([&] { return ended == 1; }));
+  store.reopen();
+  EXPECT_EQ(store->get("a")->value.view(), "1");
+  EXPECT_EQ(store->changes("", last, 10).error().code(), Errc::kCompacted);
 }
 
 TEST_F(Restored, GR_125_WhereOthersHaveWrittenSince_TheHistoryIsSeenToBeAnother) {

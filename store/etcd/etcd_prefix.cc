@@ -20,6 +20,7 @@ using etcd::Meta;
 using etcd::TxnOp;
 
 constexpr Revision kMostRevision = Revision{1} << 44U;  // AGG-517
+constexpr Revision kRenewalJump = 1'000'000'000;
 constexpr std::size_t kMostOps = 100;
 constexpr std::size_t kMostBytes = 1'000'000;
 constexpr std::uint64_t kPage = 500;
@@ -332,6 +333,21 @@ Expected<void> EtcdPrefix::each(const RowVisit& visit) {
     }
   }
   return {};
+}
+
+Expected<Revision> EtcdPrefix::renew() {
+  if (!parts_->known || parts_->known->meta.state != Meta::State::kWhole) {
+    return fail(Errc::kConfig, parts_->params.prefix + " in etcd: no store is there");
+  }
+  Meta meta = parts_->known->meta;
+  ++meta.epoch;
+  meta.offset += kRenewalJump;
+  if (parts_->head + meta.offset >= kMostRevision) {
+    return fail(Errc::kConfig, "revisions have become too large");
+  }
+  auto written =
+      parts_->write_meta(std::move(meta), {parts_->removal_of(parts_->keys.seat({}))});
+  return std::move(written).map([this] { return parts_->head + parts_->known->meta.offset; });
 }
 
 Expected<void> EtcdPrefix::mark_moved(const std::string& place) {

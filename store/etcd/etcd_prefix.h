@@ -60,6 +60,12 @@ class EtcdPrefix {
   /// @error kConflict a row was written since look(); kUnavailable.
   [[nodiscard]] Expected<void> mark_moved(const std::string& place);
 
+  /// Revisions of the store that look() has found go on 1,000,000,000 later, and who serves it begins
+  /// anew: for an etcd that was restored to an older state while nobody ran who could notice (GR-125).
+  /// @returns where they go on. @error kConfig it is no store, or they get too large; kConflict,
+  /// kUnavailable.
+  [[nodiscard]] Expected<Revision> renew();
+
  private:
   struct Parts;
   explicit EtcdPrefix(std::unique_ptr<Parts> parts);

@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "base/log.h"
-#include "store/lmdb/backup.h"
 #include "store/lmdb/internal/environment.h"
-#include "store/lmdb/internal/layout.h"
-#include "store/lmdb/internal/row_writer.h"
+#include "store/lmdb/internal/salvage.h"
 
 namespace kintsugi::store {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMapBytes = (std::uint64_t{64} << 30) + (std::uint64_t{64} << 20);
 constexpr const char* kRescued = "/rescued";
 constexpr std::size_t kLoggedProblems = 20;
 
@@ -114,76 +110,27 @@ class RescuedStore final : public Store {
   const std::string damage_;
 };
 
-/// What the walk finds and the copy gets.
-struct Rescue {
-  std::unique_ptr<Environment> to;
-  std::optional<RowWriter> rows;
-  int code = 0;  ///< of LMDB, of the copy
-  std::uint64_t saved = 0;
-  Revision newest = 0;  ///< that any record names
-  std::optional<layout::State> state;
-  std::vector<LostKeys> lost;  ///< records of `current` that do not hold
-
-  void take(std::string_view table, std::string_view key, std::string_view value) {
-    if (table == "meta" && key == "state") {
-      state = layout::decode_state(value);
-    } else if (table == "log") {
-      if (layout::decode_log(key, value)) {
-        newest = std::max(newest, layout::split_log_key(key).first);
-      }
-    } else if (table == "history") {
-      if (const auto row = layout::decode_version(key, value)) {
-        newest = std::max(newest, row->second);
-      }
-    } else if (table == "current") {
-      take_live(key, value);
-    }
-  }
-  void take_live(std::string_view key, std::string_view value) {
-    const auto row = layout::decode_version(key, value);
-    if (!row) {
-      lost.push_back({"current", std::string(key), std::string(key) + '\0'});
-      return;
-    }
-    newest = std::max(newest, row->second);
-    ++saved;
-    if (code == 0) {
-      code = rows->put(to->tables().current, key, value);
-    }
-  }
-};
-
 Expected<std::unique_ptr<Store>> rescue(LmdbParams params, const PageReport& found, FileLock lock) {
   const std::string source = params.directory + "/data.mdb";
   params.directory += kRescued;
   std::error_code ignored;
   fs::remove_all(params.directory, ignored);
-  Rescue rescue;
-  auto to = Environment::open({params.directory, kMapBytes});
-  if (!to) {
-    return fail(std::move(to.error()));
+  auto salvage = Salvage::make(params.directory);
+  if (!salvage) {
+    return fail(std::move(salvage.error()));
   }
-  rescue.to = std::move(*to);
-  rescue.rows.emplace(*rescue.to);
   auto walked =
-      walk_file(source, [&rescue](std::string_view table, std::string_view key,
-                                  std::string_view value) { rescue.take(table, key, value); });
+      walk_file(source, [&salvage](std::string_view table, std::string_view key,
+                                   std::string_view value) { (*salvage)->take(table, key, value); });
   if (!walked) {
     return fail(std::move(walked.error()));
   }
   // Revisions that were given out are not given out again, whatever has been lost.
-  const bool knows = rescue.state && rescue.state->revision >= rescue.newest;
-  const Revision revision = knows ? rescue.state->revision : rescue.newest + kRestoreJump;
-  const std::string state = layout::encode_state({revision, revision});
-  int code = rescue.code;
-  code = code != 0 ? code : rescue.rows->put(rescue.to->tables().meta, "state", state);
-  code = code != 0 ? code : rescue.rows->commit();
-  if (code != 0) {
-    return fail(lmdb_error(code, params.directory));
+  const Revision revision = (*salvage)->revision().value_or((*salvage)->revision_ahead());
+  if (auto finished = (*salvage)->finish(revision); !finished) {
+    return fail(std::move(finished.error()));
   }
-  rescue.rows.reset();
-  rescue.to.reset();
-  std::vector<LostKeys> lost = std::move(rescue.lost);
+  std::vector<LostKeys> lost = (*salvage)->damaged();
   for (const LostKeys& one : walked->lost) {
     if (one.table == "current") {
       lost.push_back(one);
@@ -196,7 +143,7 @@ Expected<std::unique_ptr<Store>> rescue(LmdbParams params, const PageReport& fou
   log_error("the store is damaged: what is intact is served, nothing can be written",
             {{"store", source},
              {"problems", static_cast<std::int64_t>(found.problem_count)},
-             {"objects", static_cast<std::int64_t>(rescue.saved)},
+             {"objects", static_cast<std::int64_t>((*salvage)->saved())},
              {"lost ranges", static_cast<std::int64_t>(ranges.size())}});
   auto rest = LmdbStore::open(std::move(params));
   if (!rest) {

@@ -1,15 +1,14 @@
 #include "store/lmdb/rewrite.h"
 
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
 
-#include "base/sync_path.h"
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
+#include "store/lmdb/internal/replace.h"
 #include "store/lmdb/internal/row_writer.h"
 
 namespace kintsugi::store {
@@ -134,28 +133,6 @@ class StoreRewriter {
   RewriteReport report_;
   std::string row_;
 };
-
-Expected<void> sync_rewritten(const std::string& path) {
-  const int fault = sync_path(path);
-  return fault == 0 ? Expected<void>() : fail(Errc::kIo, path + ": " + std::strerror(fault));
-}
-
-/// The new file under the old name. Readers' slots belong to a file, so the lock file, in which a
-/// backup that still reads the old one has its slot, goes first.
-Expected<void> put_in_place(const std::string& directory, const std::string& made) {
-  if (auto synced = sync_rewritten(made + "/data.mdb"); !synced) {
-    return synced;
-  }
-  std::error_code code;
-  fs::remove(directory + "/lock.mdb", code);
-  if (!code) {
-    fs::rename(made + "/data.mdb", directory + "/data.mdb", code);
-  }
-  if (code) {
-    return fail(Errc::kIo, directory + ": " + code.message());
-  }
-  return sync_rewritten(directory);
-}
 
 Expected<RewriteReport> rewrite_into(Environment& from, const std::string& made,
                                      const RewriteValue& rewrite) {

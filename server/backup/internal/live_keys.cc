@@ -16,8 +16,12 @@ LiveKeys::Digest LiveKeys::digest_of(std::string_view key) {
 
 void LiveKeys::sort() { std::sort(digests_.begin(), digests_.end()); }
 
-bool LiveKeys::has(std::string_view key) const {
-  return std::binary_search(digests_.begin(), digests_.end(), digest_of(key));
+std::optional<std::size_t> LiveKeys::index_of(std::string_view key) const {
+  const Digest digest = digest_of(key);
+  const auto at = std::lower_bound(digests_.begin(), digests_.end(), digest);
+  return at != digests_.end() && *at == digest
+             ? std::optional(static_cast<std::size_t>(at - digests_.begin()))
+             : std::nullopt;
 }
 
 }  // namespace kintsugi::server

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +20,9 @@ class LiveKeys {
   void add(const Digest& digest) { digests_.push_back(digest); }
   /// After the last one was added.
   void sort();
-  [[nodiscard]] bool has(std::string_view key) const;
+  [[nodiscard]] bool has(std::string_view key) const { return index_of(key).has_value(); }
+  /// A number of its own below size().
+  [[nodiscard]] std::optional<std::size_t> index_of(std::string_view key) const;
   [[nodiscard]] std::uint64_t size() const noexcept { return digests_.size(); }
 
  private:

@@ -25,26 +25,10 @@ BackupSeal seal_of(const BackupManifest& manifest, const Secret& key) {
   return manifest.is_sealed ? BackupSeal(key, manifest.id) : BackupSeal();
 }
 
-/// All records of some files of a backup.
-Expected<void> each_of(const BackupSet& set, const BackupManifest& manifest, const Secret& key,
-                       const std::vector<BackupFile>& files, const RecordVisit& visit) {
-  const BackupSeal seal = seal_of(manifest, key);
-  for (const BackupFile& file : files) {
-    const auto chunk = read_chunk(set.path_of(manifest.name), file, seal);
-    if (!chunk) {
-      return fail(chunk.error().clone());
-    }
-    if (auto read = each_record(*chunk, visit); !read) {
-      return fail(std::move(read.error()).at(set.path_of(manifest.name) + '/' + file.name));
-    }
-  }
-  return {};
-}
-
 Expected<LiveKeys> live_keys_of(const BackupSet& set, const BackupManifest& manifest,
                                 const Secret& key, const BackedUpStore& store) {
   LiveKeys live;
-  auto read = each_of(set, manifest, key, store.live, [&live](const store::EntryView& record) {
+  auto read = each_record_of(set, manifest, key, store.live, [&live](const store::EntryView& record) {
     LiveKeys::Digest digest{};
     if (record.key.size() != digest.size()) {
       return Expected<void>(fail(Errc::kCorrupt, "is no digest of a key"));
@@ -72,6 +56,22 @@ bool stays_inside(std::string_view path) {
 }
 
 }  // namespace
+
+Expected<void> each_record_of(const BackupSet& set, const BackupManifest& manifest,
+                              const Secret& key, const std::vector<BackupFile>& files,
+                              const RecordVisit& visit) {
+  const BackupSeal seal = seal_of(manifest, key);
+  for (const BackupFile& file : files) {
+    const auto chunk = read_chunk(set.path_of(manifest.name), file, seal);
+    if (!chunk) {
+      return fail(chunk.error().clone());
+    }
+    if (auto read = each_record(*chunk, visit); !read) {
+      return fail(std::move(read.error()).at(set.path_of(manifest.name) + '/' + file.name));
+    }
+  }
+  return {};
+}
 
 Expected<Secret> read_backup_key(const std::string& file) {
   if (file.empty()) {
@@ -106,7 +106,7 @@ Expected<void> verify_backup(const BackupSet& set, const std::vector<BackupManif
       if (!live) {
         return fail(live.error().clone());
       }
-      auto rows = each_of(set, manifest, key, store.rows, [&store](const store::EntryView& row) {
+      auto rows = each_record_of(set, manifest, key, store.rows, [&store](const store::EntryView& row) {
         return row.modified > store.after && row.modified <= store.revision
                    ? Expected<void>()
                    : fail(Errc::kCorrupt, "a row is of another revision");
@@ -115,13 +115,52 @@ Expected<void> verify_backup(const BackupSet& set, const std::vector<BackupManif
         return rows;
       }
     }
-    auto files = each_of(set, manifest, key, manifest.files,
+    auto files = each_record_of(set, manifest, key, manifest.files,
                          [](const store::EntryView&) { return Expected<void>(); });
     if (!files) {
       return files;
     }
   }
   return {};
+}
+
+Expected<void> each_live_row(const BackupSet& set, const std::vector<BackupManifest>& chain,
+                             const Secret& key, const std::string& name,
+                             const RecordVisit& visit) {
+  const BackedUpStore* const last = chain.back().find(name);
+  if (last == nullptr) {
+    return fail(Errc::kConfig, set.path_of(chain.back().name) + ": has no " + name);
+  }
+  const auto live = live_keys_of(set, chain.back(), key, *last);
+  if (!live) {
+    return fail(live.error().clone());
+  }
+  // The newest first: what comes later of a key is what it was before.
+  std::vector<bool> seen(live->size(), false);
+  std::uint64_t count = 0;
+  for (auto manifest = chain.rbegin(); manifest != chain.rend(); ++manifest) {
+    const BackedUpStore* const store = manifest->find(name);
+    if (store == nullptr) {
+      continue;
+    }
+    auto read = each_record_of(
+        set, *manifest, key, store->rows, [&](const store::EntryView& row) -> Expected<void> {
+          const auto index = live->index_of(row.key);
+          if (!index || seen[*index]) {
+            return {};  // deleted, or changed later
+          }
+          seen[*index] = true;
+          ++count;
+          return visit(row);
+        });
+    if (!read) {
+      return read;
+    }
+  }
+  return count == last->keys
+             ? Expected<void>()
+             : fail(Errc::kCorrupt, name + ": of " + std::to_string(last->keys) + " objects " +
+                                        std::to_string(count) + " are there");
 }
 
 store::Revision revisions_ahead(std::int64_t age) noexcept {
@@ -142,34 +181,23 @@ Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<Back
   if (out.revision >= kMostRevision) {
     return fail(Errc::kConfig, name + ": its revisions have become too large");
   }
-  const auto live = live_keys_of(set, newest, key, *last);
-  if (!live) {
-    return fail(live.error().clone());
-  }
   auto maker = store::StoreMaker::make(directory);
   if (!maker) {
     return fail(std::move(maker.error()));
   }
   const bool is_proxy = name == "proxy";
-  const auto put = [&](const store::EntryView& row) -> Expected<void> {
-    if (!live->has(row.key)) {
-      return {};  // it was deleted later
-    }
-    const auto record = is_proxy ? aggregation::restored_record(row.key, row.value, age)
-                                 : Expected<std::optional<std::string>>();
-    if (!record) {
-      return fail(record.error().clone());
-    }
-    return (*maker)->put(
-        {row.key, *record ? std::string_view(**record) : row.value, row.created, row.modified});
-  };
-  for (const BackupManifest& manifest : chain) {
-    const BackedUpStore* store = manifest.find(name);
-    if (auto done =
-            store != nullptr ? each_of(set, manifest, key, store->rows, put) : Expected<void>();
-        !done) {
-      return fail(std::move(done.error()));
-    }
+  auto copied = each_live_row(
+      set, chain, key, name, [&](const store::EntryView& row) -> Expected<void> {
+        const auto record = is_proxy ? aggregation::restored_record(row.key, row.value, age)
+                                     : Expected<std::optional<std::string>>();
+        if (!record) {
+          return fail(record.error().clone());
+        }
+        return (*maker)->put(
+            {row.key, *record ? std::string_view(**record) : row.value, row.created, row.modified});
+      });
+  if (!copied) {
+    return fail(std::move(copied.error()));
   }
   const auto keys = (*maker)->finish(out.revision);
   if (!keys) {
@@ -186,7 +214,7 @@ Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<Back
 Expected<std::size_t> restore_files(const BackupSet& set, const BackupManifest& manifest,
                                     const Secret& key, const std::string& directory) {
   std::size_t count = 0;
-  auto done = each_of(
+  auto done = each_record_of(
       set, manifest, key, manifest.files, [&](const store::EntryView& file) -> Expected<void> {
         if (!stays_inside(file.key)) {
           return fail(Errc::kCorrupt, "a file has no place in an installation");

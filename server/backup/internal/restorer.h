@@ -8,6 +8,7 @@
 #include "base/secret.h"
 #include "server/backup/backup_program.h"
 #include "server/backup/internal/backup_set.h"
+#include "server/backup/internal/chunks.h"
 
 /// Reading backups.
 namespace kintsugi::server {
@@ -23,6 +24,19 @@ namespace kintsugi::server {
 [[nodiscard]] Expected<void> verify_backup(const BackupSet& set,
                                            const std::vector<BackupManifest>& chain,
                                            const Secret& key, const TellProgress& tell);
+
+/// All rows of the store `name` that were live at the newest of the chain, each once, as it was then;
+/// in no order. @error kCorrupt one is missing, or a file is damaged; kConfig; kIo; what `visit` says.
+[[nodiscard]] Expected<void> each_live_row(const BackupSet& set,
+                                           const std::vector<BackupManifest>& chain,
+                                           const Secret& key, const std::string& name,
+                                           const RecordVisit& visit);
+
+/// All records of some files of a backup. @error kCorrupt, kIo; what `visit` says.
+[[nodiscard]] Expected<void> each_record_of(const BackupSet& set, const BackupManifest& manifest,
+                                            const Secret& key,
+                                            const std::vector<BackupFile>& files,
+                                            const RecordVisit& visit);
 
 struct RestoredStore {
   store::Revision revision = 0;  ///< where it begins

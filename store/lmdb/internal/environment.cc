@@ -165,6 +165,7 @@ Expected<void> Environment::open_lmdb() {
     close_lmdb();
     return fail(lmdb_error(code, "open"));
   }
+  map_guard_.emplace(params_.directory + "/data.mdb");
   int stale = 0;
   code = params_.read_only ? 0 : mdb_reader_check(env_, &stale);
   MDB_txn* txn = nullptr;
@@ -254,6 +255,7 @@ void Environment::close_lmdb() noexcept {
     mdb_txn_abort(txn);
   }
   pool_.clear();
+  map_guard_.reset();
   if (env_ != nullptr) {
     mdb_env_close(env_);
     env_ = nullptr;

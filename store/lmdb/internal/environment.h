@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file_lock.h"
+#include "store/lmdb/internal/map_guard.h"
 
 /// LMDB itself: files, lock, tables and the pool of read transactions. Private to store/lmdb/.
 namespace kintsugi::store {
@@ -148,6 +149,7 @@ class Environment {
   EnvironmentParams params_;
   std::optional<FileLock> lock_;
   MDB_env* env_ = nullptr;
+  std::optional<MapGuard> map_guard_;
   Tables tables_;
 
   std::mutex mutex_;

@@ -1,6 +1,6 @@
 module kintsugi.dev/etcd-35
 
-go 1.26.8
+go 1.26.0
 
 require go.etcd.io/etcd/server/v3 v3.5.35
 

@@ -1,0 +1,177 @@
+// What does not fit together in an installation whose stores are of different moments (GR-412).
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "krm/json.h"
+#include "server/backup/backup_program.h"
+#include "server/backup/internal/installation.h"
+#include "server/program.h"
+#include "store/lmdb/snapshot.h"
+
+namespace kintsugi::server {
+namespace {
+
+using krm::Json;
+
+constexpr std::string_view kWorkspaces = "workspaces.tenancy.kcp.io";
+constexpr std::string_view kClusters = "logicalclusters.core.kcp.io";
+constexpr std::string_view kExports = "apiexports.apis.kcp.io";
+constexpr std::string_view kBindings = "apibindings.apis.kcp.io";
+constexpr std::string_view kShards = "shards.core.kcp.io";
+
+/// Objects by "cluster/name".
+using Objects = std::map<std::string, Json, std::less<>>;
+
+class RestoreCheck {
+ public:
+  explicit RestoreCheck(const Layout& layout) : layout_(layout) {}
+
+  Expected<void> read() {
+    const auto stores = stores_of(layout_);
+    if (!stores) {
+      return fail(stores.error().clone());
+    }
+    for (const StoreFolder& folder : *stores) {
+      here_.insert(folder.name);
+      if (auto done = read_store(folder); !done) {
+        return fail(std::move(done.error()).at(folder.name));
+      }
+    }
+    return {};
+  }
+
+  /// @returns how many lines it has printed.
+  std::size_t print() {
+    look_at_workspaces();
+    look_at_clusters();
+    look_at_bindings();
+    std::vector<std::string> elsewhere;
+    for (const auto& [key, shard] : objects_.at(std::string(kShards))) {
+      const std::string name(shard.text({"metadata", "name"}));
+      if (here_.count("shard/" + name) == 0) {
+        elsewhere.push_back(name);
+      }
+    }
+    for (const std::string& line : found_) {
+      std::printf("%s\n", line.c_str());
+    }
+    if (unread_ > 0) {
+      std::printf("%zu objects could not be read: they are encrypted\n", unread_);
+    }
+    if (!elsewhere.empty()) {
+      std::printf("what is missing may be at shards that are not in %s: %s\n", layout_.dir.c_str(),
+                  join(elsewhere, ", ").c_str());
+    }
+    std::printf("%s: %zu workspaces, %zu logical clusters, %zu bindings: %s\n", layout_.dir.c_str(),
+                objects_.at(std::string(kWorkspaces)).size(), objects_.at(std::string(kClusters)).size(),
+                objects_.at(std::string(kBindings)).size(),
+                found_.empty() ? "ok" : (std::to_string(found_.size()) + " to look at").c_str());
+    return found_.size();
+  }
+
+ private:
+  Expected<void> read_store(const StoreFolder& folder) {
+    auto snapshot = store::LmdbSnapshot::open(folder.directory);
+    if (!snapshot) {
+      return fail(std::move(snapshot.error()));
+    }
+    if (auto pinned = (*snapshot)->pin(); !pinned) {
+      return pinned;
+    }
+    const auto damaged = (*snapshot)->read([this](const store::EntryView& row) {
+      take(row);
+      return Expected<void>();
+    });
+    return damaged ? Expected<void>() : fail(damaged.error().clone());
+  }
+
+  /// Keys are resource, cluster and name.
+  void take(const store::EntryView& row) {
+    const auto parts = split(row.key, '\0');
+    const auto kind = parts.size() == 3 ? objects_.find(parts[0]) : objects_.end();
+    if (kind == objects_.end()) {
+      return;
+    }
+    auto object = Json::parse(row.value);
+    if (!object) {
+      ++unread_;
+      return;
+    }
+    kind->second.insert_or_assign(std::string(parts[1]) + '/' + std::string(parts[2]),
+                                  std::move(*object));
+  }
+
+  [[nodiscard]] const Json* find(std::string_view kind, const std::string& key) const {
+    const Objects& all = objects_.find(kind)->second;
+    const auto at = all.find(key);
+    return at == all.end() ? nullptr : &at->second;
+  }
+
+  void look_at_workspaces() {
+    for (const auto& [key, workspace] : objects_.at(std::string(kWorkspaces))) {
+      const std::string cluster(workspace.text({"spec", "cluster"}));
+      if (!cluster.empty() && find(kClusters, cluster + "/cluster") == nullptr) {
+        found_.push_back("Workspace " + key + ": its logical cluster " + cluster + " is missing");
+      }
+    }
+  }
+
+  void look_at_clusters() {
+    for (const auto& [key, cluster] : objects_.at(std::string(kClusters))) {
+      const Json* const owner = cluster.at({"spec", "owner"});
+      if (owner == nullptr || owner->text({"resource"}) != "workspaces") {
+        continue;
+      }
+      const std::string name = key.substr(0, key.find('/'));
+      const std::string at =
+          std::string(owner->text({"cluster"})) + '/' + std::string(owner->text({"name"}));
+      const Json* const workspace = find(kWorkspaces, at);
+      if (workspace == nullptr) {
+        found_.push_back("LogicalCluster " + name + ": its Workspace " + at + " is missing");
+      } else if (workspace->text({"spec", "cluster"}) != name) {
+        found_.push_back("LogicalCluster " + name + ": its Workspace " + at +
+                         " has another logical cluster");
+      }
+    }
+  }
+
+  void look_at_bindings() {
+    for (const auto& [key, binding] : objects_.at(std::string(kBindings))) {
+      const std::string cluster(binding.text({"status", "apiExportClusterName"}));
+      const std::string name(binding.text({"spec", "reference", "export", "name"}));
+      if (!cluster.empty() && find(kExports, cluster + '/' + name) == nullptr) {
+        found_.push_back("APIBinding " + key + ": its APIExport " + cluster + '/' + name +
+                         " is missing");
+      }
+    }
+  }
+
+  const Layout& layout_;
+  std::map<std::string, Objects, std::less<>> objects_ = {
+      {std::string(kWorkspaces), {}},
+      {std::string(kClusters), {}},
+      {std::string(kExports), {}},
+      {std::string(kBindings), {}},
+      {std::string(kShards), {}}};
+  std::set<std::string, std::less<>> here_;  // stores
+  std::vector<std::string> found_;
+  std::size_t unread_ = 0;
+};
+
+}  // namespace
+
+int run_restore_check_program(const Layout& layout) {
+  RestoreCheck check(layout);
+  if (auto read = check.read(); !read) {
+    return complain("restore", read.error());
+  }
+  return check.print() == 0 ? 0 : kBackupWithReservations;
+}
+
+}  // namespace kintsugi::server
