@@ -136,10 +136,11 @@ Expected<void> repair(const Options& options) {
     return fail(repaired.error().clone());
   }
   if (repaired->rewritten) {
-    std::printf("repaired: made anew of %llu objects, none is lost; revisions go on at %llu, clients "
-                "list once more\n",
-                static_cast<unsigned long long>(repaired->objects),
-                static_cast<unsigned long long>(repaired->revision));
+    std::printf(
+        "repaired: made anew of %llu objects, none is lost; revisions go on at %llu, clients "
+        "list once more\n",
+        static_cast<unsigned long long>(repaired->objects),
+        static_cast<unsigned long long>(repaired->revision));
   }
   if (repaired->counted > 0) {
     std::printf("%llu sums of quotas were wrong and have been counted anew\n",
@@ -239,7 +240,8 @@ CommandAbout store_about() {
           "because its mirror was lost, too.\n"
           "check --dir DIR              reads every page and record of a store that is not in use "
           "and says what is\n                             damaged; ends with 1 then, with 2 when "
-          "no store is there or it is in use. --repair mends it\n                             where nothing is lost by that.\n"
+          "no store is there or it is in use. --repair mends it\n                             "
+          "where nothing is lost by that.\n"
           "rewrite --dir DIR --encryption-provider-config FILE\n"
           "                             writes the values of a store that is not in use with the "
           "first key of FILE,\n                             old versions too; may be killed and "

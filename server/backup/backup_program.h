@@ -56,9 +56,10 @@ struct RestoreOptions {
 /// is whole nothing has its name. @returns 0; 1 nothing has changed.
 int run_restore_program(const RestoreOptions& options, const TellProgress& tell);
 
-/// Reads all stores of an installation, running or not, and prints what does not fit together, as after
-/// the restore of one of them: Workspaces without logical cluster and the reverse, bindings without
-/// export. Changes nothing. @returns 0; 1 it could not be read; 3 something is to be looked at.
+/// Reads all stores of an installation, running or not, and prints what does not fit together, as
+/// after the restore of one of them: Workspaces without logical cluster and the reverse, bindings
+/// without export. Changes nothing. @returns 0; 1 it could not be read; 3 something is to be looked
+/// at.
 int run_restore_check_program(const Layout& layout);
 
 }  // namespace kintsugi::server

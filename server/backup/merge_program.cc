@@ -33,8 +33,8 @@ class BackupMerge {
 
   void print() const {
     std::printf("%s/%s: of %zu in a row, %zu stores, %llu objects, %.1f MB, full\n",
-                options_.folder.c_str(), merged_.name.c_str(), chain_.size(),
-                merged_.stores.size(), static_cast<unsigned long long>(merged_.keys()),
+                options_.folder.c_str(), merged_.name.c_str(), chain_.size(), merged_.stores.size(),
+                static_cast<unsigned long long>(merged_.keys()),
                 static_cast<double>(merged_.bytes()) / 1e6);
     if (removed_ > 0) {
       std::printf("%zu older ones removed\n", removed_);
@@ -82,12 +82,12 @@ class BackupMerge {
   Expected<void> write_store(BackedUpStore& store, const std::string& number) {
     ChunkWriter rows(target_->folder(), "rows-" + number, seal_);
     ChunkWriter live(target_->folder(), "live-" + number, seal_);
-    auto copied = each_live_row(
-        set_, chain_, key_, store.name, [&](const store::EntryView& row) -> Expected<void> {
-          const LiveKeys::Digest digest = LiveKeys::digest_of(row.key);
-          auto added = live.add({{digest.data(), digest.size()}, {}, 0, 0});
-          return added ? rows.add(row) : std::move(added);
-        });
+    auto copied = each_live_row(set_, chain_, key_, store.name,
+                                [&](const store::EntryView& row) -> Expected<void> {
+                                  const LiveKeys::Digest digest = LiveKeys::digest_of(row.key);
+                                  auto added = live.add({{digest.data(), digest.size()}, {}, 0, 0});
+                                  return added ? rows.add(row) : std::move(added);
+                                });
     if (!copied) {
       return copied;
     }

@@ -69,7 +69,8 @@ class RestoreCheck {
                   join(elsewhere, ", ").c_str());
     }
     std::printf("%s: %zu workspaces, %zu logical clusters, %zu bindings: %s\n", layout_.dir.c_str(),
-                objects_.at(std::string(kWorkspaces)).size(), objects_.at(std::string(kClusters)).size(),
+                objects_.at(std::string(kWorkspaces)).size(),
+                objects_.at(std::string(kClusters)).size(),
                 objects_.at(std::string(kBindings)).size(),
                 found_.empty() ? "ok" : (std::to_string(found_.size()) + " to look at").c_str());
     return found_.size();
@@ -153,12 +154,11 @@ class RestoreCheck {
   }
 
   const Layout& layout_;
-  std::map<std::string, Objects, std::less<>> objects_ = {
-      {std::string(kWorkspaces), {}},
-      {std::string(kClusters), {}},
-      {std::string(kExports), {}},
-      {std::string(kBindings), {}},
-      {std::string(kShards), {}}};
+  std::map<std::string, Objects, std::less<>> objects_ = {{std::string(kWorkspaces), {}},
+                                                          {std::string(kClusters), {}},
+                                                          {std::string(kExports), {}},
+                                                          {std::string(kBindings), {}},
+                                                          {std::string(kShards), {}}};
   std::set<std::string, std::less<>> here_;  // stores
   std::vector<std::string> found_;
   std::size_t unread_ = 0;

@@ -266,8 +266,7 @@ Expected<void> EtcdPrefix::begin(const std::string& from, Revision after) {
 
 Expected<void> EtcdPrefix::put(const EntryView& row) {
   if (parts_->gathered.size() >= kMostOps ||
-      (!parts_->gathered.empty() &&
-       parts_->gathered_bytes + row.value.size() > kMostBytes)) {
+      (!parts_->gathered.empty() && parts_->gathered_bytes + row.value.size() > kMostBytes)) {
     if (auto flushed = flush(); !flushed) {
       return fail(std::move(flushed).error());
     }
@@ -321,9 +320,9 @@ Expected<void> EtcdPrefix::expect_quiet(Duration time) {
       std::this_thread::sleep_for(time);
     }
   }
-  return newest[0] == newest[1]
-             ? Expected<void>()
-             : fail(Errc::kConfig, parts_->params.prefix + " in etcd is in use: stop who serves it");
+  return newest[0] == newest[1] ? Expected<void>()
+                                : fail(Errc::kConfig, parts_->params.prefix +
+                                                          " in etcd is in use: stop who serves it");
 }
 
 Expected<void> EtcdPrefix::each(const RowVisit& visit) {
@@ -345,8 +344,7 @@ Expected<Revision> EtcdPrefix::renew() {
   if (parts_->head + meta.offset >= kMostRevision) {
     return fail(Errc::kConfig, "revisions have become too large");
   }
-  auto written =
-      parts_->write_meta(std::move(meta), {parts_->removal_of(parts_->keys.seat({}))});
+  auto written = parts_->write_meta(std::move(meta), {parts_->removal_of(parts_->keys.seat({}))});
   return std::move(written).map([this] { return parts_->head + parts_->known->meta.offset; });
 }
 

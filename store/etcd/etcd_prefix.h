@@ -53,15 +53,17 @@ class EtcdPrefix {
   /// Nothing is written for that long. @error kConfig somebody is at work here; kUnavailable.
   [[nodiscard]] Expected<void> expect_quiet(Duration time);
   /// All rows as of the newest revision of look() or flush(), with revisions of the store.
-  /// @error kCorrupt names a record that does not hold; kCompacted, kUnavailable; what `visit` says.
+  /// @error kCorrupt names a record that does not hold; kCompacted, kUnavailable; what `visit`
+  /// says.
   using RowVisit = std::function<Expected<void>(const EntryView& row)>;
   [[nodiscard]] Expected<void> each(const RowVisit& visit);
   /// It opens by force only, and nobody writes on that was there before.
   /// @error kConflict a row was written since look(); kUnavailable.
   [[nodiscard]] Expected<void> mark_moved(const std::string& place);
 
-  /// Revisions of the store that look() has found go on 1,000,000,000 later, and who serves it begins
-  /// anew: for an etcd that was restored to an older state while nobody ran who could notice (GR-125).
+  /// Revisions of the store that look() has found go on 1,000,000,000 later, and who serves it
+  /// begins anew: for an etcd that was restored to an older state while nobody ran who could notice
+  /// (GR-125).
   /// @returns where they go on. @error kConfig it is no store, or they get too large; kConflict,
   /// kUnavailable.
   [[nodiscard]] Expected<Revision> renew();

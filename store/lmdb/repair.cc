@@ -62,11 +62,11 @@ Expected<RepairReport> rewrite_live(const std::string& directory) {
   if (!salvage) {
     return fail(std::move(salvage.error()));
   }
-  const auto pages = walk_file(
-      directory + "/data.mdb", [&salvage](std::string_view table, std::string_view key,
-                                          std::string_view value) {
-        (*salvage)->take(table, key, value);
-      });
+  const auto pages =
+      walk_file(directory + "/data.mdb",
+                [&salvage](std::string_view table, std::string_view key, std::string_view value) {
+                  (*salvage)->take(table, key, value);
+                });
   auto done = pages ? check_nothing_is_lost(*pages, **salvage) : fail(pages.error().clone());
   RepairReport report;
   report.rewritten = true;

@@ -31,8 +31,9 @@ class Repair : public ::testing::Test {
     for (int round = 0; round < 4; ++round) {
       std::vector<Op> ops;
       for (int i = 0; i < 400; i += 1 + round) {
-        ops.push_back(put("key" + std::to_string(1'000 + i),
-                          std::string(100 + static_cast<std::size_t>(i), static_cast<char>('a' + round))));
+        ops.push_back(
+            put("key" + std::to_string(1'000 + i),
+                std::string(100 + static_cast<std::size_t>(i), static_cast<char>('a' + round))));
       }
       while (!ops.empty()) {
         EXPECT_TRUE((*store)->commit_wait(take_batch(ops, (*store)->limits())));

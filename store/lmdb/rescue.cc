@@ -119,9 +119,10 @@ Expected<std::unique_ptr<Store>> rescue(LmdbParams params, const PageReport& fou
   if (!salvage) {
     return fail(std::move(salvage.error()));
   }
-  auto walked =
-      walk_file(source, [&salvage](std::string_view table, std::string_view key,
-                                   std::string_view value) { (*salvage)->take(table, key, value); });
+  auto walked = walk_file(
+      source, [&salvage](std::string_view table, std::string_view key, std::string_view value) {
+        (*salvage)->take(table, key, value);
+      });
   if (!walked) {
     return fail(std::move(walked.error()));
   }

@@ -83,9 +83,7 @@ Expected<Revision> LmdbSource::revision() const {
 
 std::string LmdbSource::moved_to() const { return meta_row(*parts_->environment, kMoved); }
 
-std::string LmdbSource::incarnation() const {
-  return meta_row(*parts_->environment, kIncarnation);
-}
+std::string LmdbSource::incarnation() const { return meta_row(*parts_->environment, kIncarnation); }
 
 Expected<void> LmdbSource::each(const RowVisit& visit) const {
   auto txn = parts_->environment->read();

@@ -39,8 +39,8 @@ class LmdbSource {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether the store in a folder has moved elsewhere; also of one that somebody has open. False where
-/// none is there.
+/// Whether the store in a folder has moved elsewhere; also of one that somebody has open. False
+/// where none is there.
 [[nodiscard]] bool has_moved(const std::string& directory);
 
 }  // namespace kintsugi::store

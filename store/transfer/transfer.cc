@@ -12,7 +12,7 @@
 #include "store/etcd/etcd_prefix.h"
 #include "store/lmdb/maker.h"
 #include "store/lmdb/source.h"
-#include "store/transfer/row_sum.h"
+#include "store/transfer/internal/row_sum.h"
 
 namespace kintsugi::store {
 namespace {
@@ -74,8 +74,8 @@ Expected<void> check_target(const EtcdPrefix::Content& content, const std::strin
                  ? Expected<void>()
                  : fail(Errc::kConfig, place + ": is an unfinished copy of " + content.place);
     case EtcdPrefix::Kind::kMoved:
-      return fail(Errc::kConfig, place + ": is a store that has moved to " + content.place +
-                                     "; remove it first");
+      return fail(Errc::kConfig,
+                  place + ": is a store that has moved to " + content.place + "; remove it first");
     default:
       return fail(Errc::kConfig, place + ": is not empty");
   }

@@ -158,7 +158,10 @@ TEST_F(TransferTest, GR_306_KilledOnTheWayToEtcd_NothingIsThereThatStarts) {
 
   // What was not finished is nobody's but the source's.
   const TempDir other;
-  { auto maker = StoreMaker::make(other.data()); ASSERT_TRUE(maker && (*maker)->finish(5)); }
+  {
+    auto maker = StoreMaker::make(other.data());
+    ASSERT_TRUE(maker && (*maker)->finish(5));
+  }
   EXPECT_EQ(move_to_etcd(other.data(), etcd_, {}).error().code(), Errc::kConfig);
   const auto again = move_to_etcd(from_.data(), etcd_, {});
   ASSERT_TRUE(again) << again.error().to_string();
@@ -223,8 +226,7 @@ TEST_F(TransferTest, GR_306_WhatIsThereOrInUseIsLeftAlone) {
   std::filesystem::create_directories(back_.data());
   const auto mine = open_lmdb(back_.data());
   ASSERT_TRUE(mine);
-  EXPECT_THAT(move_to_lmdb(etcd_, back_.data(), {}).error().to_string(),
-              HasSubstr("is not empty"));
+  EXPECT_THAT(move_to_lmdb(etcd_, back_.data(), {}).error().to_string(), HasSubstr("is not empty"));
   EXPECT_THAT(move_to_etcd(back_.data(), etcd_, {}).error().to_string(), HasSubstr("in use"));
 }
 

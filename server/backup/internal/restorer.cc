@@ -28,15 +28,16 @@ BackupSeal seal_of(const BackupManifest& manifest, const Secret& key) {
 Expected<LiveKeys> live_keys_of(const BackupSet& set, const BackupManifest& manifest,
                                 const Secret& key, const BackedUpStore& store) {
   LiveKeys live;
-  auto read = each_record_of(set, manifest, key, store.live, [&live](const store::EntryView& record) {
-    LiveKeys::Digest digest{};
-    if (record.key.size() != digest.size()) {
-      return Expected<void>(fail(Errc::kCorrupt, "is no digest of a key"));
-    }
-    std::memcpy(digest.data(), record.key.data(), digest.size());
-    live.add(digest);
-    return Expected<void>();
-  });
+  auto read =
+      each_record_of(set, manifest, key, store.live, [&live](const store::EntryView& record) {
+        LiveKeys::Digest digest{};
+        if (record.key.size() != digest.size()) {
+          return Expected<void>(fail(Errc::kCorrupt, "is no digest of a key"));
+        }
+        std::memcpy(digest.data(), record.key.data(), digest.size());
+        live.add(digest);
+        return Expected<void>();
+      });
   if (!read) {
     return fail(std::move(read.error()));
   }
@@ -106,17 +107,18 @@ Expected<void> verify_backup(const BackupSet& set, const std::vector<BackupManif
       if (!live) {
         return fail(live.error().clone());
       }
-      auto rows = each_record_of(set, manifest, key, store.rows, [&store](const store::EntryView& row) {
-        return row.modified > store.after && row.modified <= store.revision
-                   ? Expected<void>()
-                   : fail(Errc::kCorrupt, "a row is of another revision");
-      });
+      auto rows =
+          each_record_of(set, manifest, key, store.rows, [&store](const store::EntryView& row) {
+            return row.modified > store.after && row.modified <= store.revision
+                       ? Expected<void>()
+                       : fail(Errc::kCorrupt, "a row is of another revision");
+          });
       if (!rows) {
         return rows;
       }
     }
     auto files = each_record_of(set, manifest, key, manifest.files,
-                         [](const store::EntryView&) { return Expected<void>(); });
+                                [](const store::EntryView&) { return Expected<void>(); });
     if (!files) {
       return files;
     }
@@ -125,8 +127,7 @@ Expected<void> verify_backup(const BackupSet& set, const std::vector<BackupManif
 }
 
 Expected<void> each_live_row(const BackupSet& set, const std::vector<BackupManifest>& chain,
-                             const Secret& key, const std::string& name,
-                             const RecordVisit& visit) {
+                             const Secret& key, const std::string& name, const RecordVisit& visit) {
   const BackedUpStore* const last = chain.back().find(name);
   if (last == nullptr) {
     return fail(Errc::kConfig, set.path_of(chain.back().name) + ": has no " + name);
@@ -143,16 +144,16 @@ Expected<void> each_live_row(const BackupSet& set, const std::vector<BackupManif
     if (store == nullptr) {
       continue;
     }
-    auto read = each_record_of(
-        set, *manifest, key, store->rows, [&](const store::EntryView& row) -> Expected<void> {
-          const auto index = live->index_of(row.key);
-          if (!index || seen[*index]) {
-            return {};  // deleted, or changed later
-          }
-          seen[*index] = true;
-          ++count;
-          return visit(row);
-        });
+    auto read = each_record_of(set, *manifest, key, store->rows,
+                               [&](const store::EntryView& row) -> Expected<void> {
+                                 const auto index = live->index_of(row.key);
+                                 if (!index || seen[*index]) {
+                                   return {};  // deleted, or changed later
+                                 }
+                                 seen[*index] = true;
+                                 ++count;
+                                 return visit(row);
+                               });
     if (!read) {
       return read;
     }
@@ -186,8 +187,8 @@ Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<Back
     return fail(std::move(maker.error()));
   }
   const bool is_proxy = name == "proxy";
-  auto copied = each_live_row(
-      set, chain, key, name, [&](const store::EntryView& row) -> Expected<void> {
+  auto copied =
+      each_live_row(set, chain, key, name, [&](const store::EntryView& row) -> Expected<void> {
         const auto record = is_proxy ? aggregation::restored_record(row.key, row.value, age)
                                      : Expected<std::optional<std::string>>();
         if (!record) {

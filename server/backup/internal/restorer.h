@@ -25,8 +25,9 @@ namespace kintsugi::server {
                                            const std::vector<BackupManifest>& chain,
                                            const Secret& key, const TellProgress& tell);
 
-/// All rows of the store `name` that were live at the newest of the chain, each once, as it was then;
-/// in no order. @error kCorrupt one is missing, or a file is damaged; kConfig; kIo; what `visit` says.
+/// All rows of the store `name` that were live at the newest of the chain, each once, as it was
+/// then; in no order. @error kCorrupt one is missing, or a file is damaged; kConfig; kIo; what
+/// `visit` says.
 [[nodiscard]] Expected<void> each_live_row(const BackupSet& set,
                                            const std::vector<BackupManifest>& chain,
                                            const Secret& key, const std::string& name,
@@ -34,8 +35,7 @@ namespace kintsugi::server {
 
 /// All records of some files of a backup. @error kCorrupt, kIo; what `visit` says.
 [[nodiscard]] Expected<void> each_record_of(const BackupSet& set, const BackupManifest& manifest,
-                                            const Secret& key,
-                                            const std::vector<BackupFile>& files,
+                                            const Secret& key, const std::vector<BackupFile>& files,
                                             const RecordVisit& visit);
 
 struct RestoredStore {

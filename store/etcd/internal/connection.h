@@ -20,7 +20,7 @@ struct Connection {
 /// @error kConfig names what is wrong with the parameters.
 [[nodiscard]] Expected<Connection> understood_connection(EtcdParams& params);
 /// The files read again.
-[[nodiscard]] Expected<std::shared_ptr<net::TlsContext>> make_tls(const EtcdParams& params,
-                                                                  const std::vector<net::Url>& urls);
+[[nodiscard]] Expected<std::shared_ptr<net::TlsContext>> make_tls(
+    const EtcdParams& params, const std::vector<net::Url>& urls);
 
 }  // namespace kintsugi::store::etcd

@@ -8,7 +8,8 @@
 #include "store/etcd/internal/core.h"
 #include "store/etcd/internal/marks.h"
 
-// How far back etcd's history goes, and what happens when it is not the one that this process knows.
+// How far back etcd's history goes, and what happens when it is not the one that this process
+// knows.
 namespace kintsugi::store::etcd {
 namespace {
 
@@ -88,9 +89,8 @@ void Core::write_marks() {
   request.compares = {{keys_.epoch(kCompact), lease->second->book.fence()}};
   request.success = {{TxnOp::Kind::kPut, keys_.marks(), encode(marks), 0}};
   const std::size_t member = choice_.pick(now());
-  marks_call_ =
-      client_.call(member, request_of("KV/Txn", encode(request)),
-                   [this, member](const Reply& reply) { note(member, reply); });
+  marks_call_ = client_.call(member, request_of("KV/Txn", encode(request)),
+                             [this, member](const Reply& reply) { note(member, reply); });
 }
 
 /// Where a mirror that has nothing may begin; 0: at the newest revision.

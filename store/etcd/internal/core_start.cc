@@ -9,9 +9,10 @@
 #include "base/random.h"
 #include "krm/json.h"
 #include "store/etcd/internal/core.h"
-#include "store/lmdb/internal/page_walk.h"
+#include "store/lmdb/source.h"
 
-// What happens before the first read: whose prefix it is, and which mirror is there (GR-117, GR-124).
+// What happens before the first read: whose prefix it is, and which mirror is there (GR-117,
+// GR-124).
 namespace kintsugi::store::etcd {
 namespace {
 
@@ -141,15 +142,9 @@ Revision Core::newest_of_old_mirror() const {
     return 0;
   }
   // It was not synced: what a crash of the machine has left of it is not for LMDB.
-  const auto pages = walk_file((directory / "data" / "data.mdb").string());
-  if (!pages || !pages->sound()) {
-    return 0;
-  }
-  LmdbParams params;
-  params.directory = (directory / "data").string();
-  params.no_sync = true;
-  const auto opened = LmdbStore::open(params);
-  return opened ? (*opened)->current() : Revision{0};
+  const auto old = LmdbSource::open((directory / "data").string());
+  const auto revision = old ? (*old)->revision() : fail(old.error().clone());
+  return revision.value_or(0);
 }
 
 /// The one that is there goes on if it is of the same history; else it is made anew (GR-117).

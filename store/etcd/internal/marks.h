@@ -8,9 +8,9 @@
 
 #include "base/time.h"
 
-/// The key `marks`: revisions of etcd that who compacts has seen, one each `every` by its own clock,
-/// the newest last (GR-117, GR-118). No clock is compared with another's: how old one is tells its
-/// place. Pure.
+/// The key `marks`: revisions of etcd that who compacts has seen, one each `every` by its own
+/// clock, the newest last (GR-117, GR-118). No clock is compared with another's: how old one is
+/// tells its place. Pure.
 namespace kintsugi::store::etcd {
 
 inline constexpr std::size_t kMostMarks = 128;

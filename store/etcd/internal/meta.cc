@@ -37,8 +37,8 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
   const auto object = Json::parse(text);
   const std::int64_t format = object ? number_of(*object, "format") : -1;
   const std::string_view state = object ? object->text({"state"}) : std::string_view();
-  const bool known = format == kFormat ||
-                     (format == kNotWhole && (state == kCopying || state == kMoved));
+  const bool known =
+      format == kFormat || (format == kNotWhole && (state == kCopying || state == kMoved));
   if (!known) {
     return fail(Errc::kConfig, "what is under " + std::string(prefix) +
                                    " in etcd has no format that this program knows");
@@ -49,9 +49,9 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
   meta.epoch = static_cast<std::uint64_t>(number_of(*object, "epoch"));
   meta.lowest = object->text({"lowest"});
   meta.place = object->text({"place"});
-  meta.state = format == kFormat    ? Meta::State::kWhole
+  meta.state = format == kFormat   ? Meta::State::kWhole
                : state == kCopying ? Meta::State::kCopying
-                                    : Meta::State::kMoved;
+                                   : Meta::State::kMoved;
   return meta;
 }
 

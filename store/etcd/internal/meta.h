@@ -17,9 +17,9 @@ struct Meta {
     kMoved,    ///< it was copied to `place`, which has gone on since
   };
 
-  std::string uid;           ///< of the store
-  Revision offset = 0;       ///< of its revisions over etcd's
-  std::uint64_t epoch = 1;   ///< rises when `offset` does
+  std::string uid;               ///< of the store
+  Revision offset = 0;           ///< of its revisions over etcd's
+  std::uint64_t epoch = 1;       ///< rises when `offset` does
   std::string lowest = "0.1.0";  ///< program that may write
   State state = State::kWhole;
   std::string place;

@@ -31,8 +31,8 @@ struct RangeResponse {
   std::uint64_t count = 0;
 };
 
-/// That the key's mod_revision is this one; 0: there is no such key. With a `range_end`: that those of
-/// all keys from `key` on and before that are less.
+/// That the key's mod_revision is this one; 0: there is no such key. With a `range_end`: that those
+/// of all keys from `key` on and before that are less.
 struct Compare {
   std::string key;
   std::uint64_t mod_revision = 0;

@@ -206,8 +206,8 @@ Expected<void> Environment::open_tables(MDB_txn* txn) {
   const bool looks_only = params_.read_only && !params_.beside_owner;
   if (code == 0 && !params_.opens_moved && !looks_only &&
       mdb_get(txn, tables_.meta, &moved_key, &moved) == 0) {
-    return fail(Errc::kConfig, "has moved to " + std::string(to_view(moved)) +
-                                   "; --force opens it nevertheless");
+    return fail(Errc::kConfig,
+                "has moved to " + std::string(to_view(moved)) + "; --force opens it nevertheless");
   }
   if (code == MDB_NOTFOUND && !params_.read_only) {
     const std::string state = layout::encode_state({});

@@ -66,7 +66,8 @@ TEST(MapGuard, GR_414_AFileThatWasCutEndsTheProcessWithALine) {
   EXPECT_EQ(WEXITSTATUS(ended.status), 70);
   EXPECT_THAT(ended.said, HasSubstr("a page of the store cannot be read"));
   EXPECT_THAT(ended.said, HasSubstr(folder.data() + "/data.mdb"));
-  EXPECT_THAT(ended.said.substr(ended.said.rfind("\"page\"")), MatchesRegex("\"page\":\"[0-9]+\"}\n"));
+  EXPECT_THAT(ended.said.substr(ended.said.rfind("\"page\"")),
+              MatchesRegex("\"page\":\"[0-9]+\"}\n"));
 }
 
 TEST(MapGuard, GR_414_ElsewhereASignalIsWhatItWas) {

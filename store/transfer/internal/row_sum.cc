@@ -1,4 +1,4 @@
-#include "store/transfer/row_sum.h"
+#include "store/transfer/internal/row_sum.h"
 
 #include <cstring>
 
