@@ -16,7 +16,7 @@ class Page final : public MetricSource {
   const StoreTotals& totals_;
 };
 
-TEST(StoreTotals, WhenGroupsAreCommitted_OP_T401_TheyAreCountedByTimeAndSize) {
+TEST(StoreTotals, WhenGroupsAreCommitted_OP401_TheyAreCountedByTimeAndSize) {
   StoreTotals totals;
   totals.committed(1, std::chrono::microseconds(100));
   totals.committed(3, milliseconds(3));

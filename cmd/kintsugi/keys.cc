@@ -9,9 +9,7 @@
 namespace kintsugi::cmd {
 namespace {
 
-FlagTable flag_table(std::string& admin) {
-  return {{"Options", {admin_flag(admin)}}};
-}
+FlagTable flag_table(std::string& admin) { return {{"Options", {admin_flag(admin)}}}; }
 
 }  // namespace
 
