@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/alive.h"
 #include "workers/messaging/control/address_control.h"
 #include "workers/messaging/control/connector_control.h"
 #include "workers/messaging/control/counts.h"
@@ -62,6 +63,7 @@ class Work final : public RoleWork {
         [this](Key key) { return namespaces_.reconcile(std::move(key)); });
     follow_plans();
     follow_tenants();
+    site_.directory().when_synced(alive_.guard([this] { begin(); }));
     unit.when_partitions_go([this](const Unit::Goes& goes) { site_.disown_lost(goes); });
     unit.when_clusters_go([this](std::string_view cluster) {
       site_.disown_lost([prefix = std::string(cluster) + "|"](std::string_view ring_key) {
@@ -80,6 +82,16 @@ class Work final : public RoleWork {
  private:
   static ObjectRefKey ref(MessagingKind kind, const shards::ObjectKey& key) {
     return {kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
+  }
+
+  /// Nothing is decided before all is read: until then no key has its turn, which would be for
+  /// nothing.
+  void begin() {
+    if (site_.directory().synced()) {
+      for (Controller* const one : controllers_) {
+        one->set_waiting(false);
+      }
+    }
   }
 
   void add_ends() {
@@ -101,6 +113,8 @@ class Work final : public RoleWork {
         std::move(params),
         [this, kind](const QueueKey& key) { return site_.directory().ring_key(kind, key); },
         std::move(reconcile));
+    controller.set_waiting(true);
+    controllers_.push_back(&controller);
     site_.set_controller(kind, controller);
     // Before the controller: what is gone leaves at once, whoever its key's owner is by now; but
     // what is gone since its cluster moves is not deleted.
@@ -218,6 +232,8 @@ class Work final : public RoleWork {
   EndpointControl endpoints_;
   NamespaceControl namespaces_;
   PlanControl plans_;
+  std::vector<Controller*> controllers_;  // the unit's
+  Alive alive_;
 };
 
 }  // namespace

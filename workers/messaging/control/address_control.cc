@@ -11,10 +11,10 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr Duration kNotSynced = milliseconds(200);
-/// While much is being made, one that is on its way is told of after so long; where that would be
-/// a look at thousands every second, later.
-constexpr Duration kToldAfter = seconds(2), kToldLater = seconds(10);
-constexpr std::uint64_t kThousands = 5'000;
+/// While much is being made, one that is on its way is looked at again after so long, so that no
+/// more than so many are in a second: what has come to its end is told at once.
+constexpr Duration kToldAfter = seconds(2), kToldLater = seconds(60);
+constexpr std::int64_t kLooksPerSecond = 1'000;
 constexpr int kMostLooks = 4;  ///< of one reconcile
 
 const CachedAddress* find_address(const Site& site, const ObjectRefKey& key) {
@@ -26,13 +26,13 @@ bool same_hosts(const std::vector<std::string>& a, const std::vector<std::string
 }
 
 /// A space that is to go waits for its addresses.
-void look_at_waiting_space(const Site& site, const OwnedInfra& infra, ObjectId address) {
+void look_at_waiting_space(const Site& site, OwnedInfra& infra, ObjectId address) {
   const EnteredAddress* const entered = infra.entered.find(address);
-  const auto space = entered == nullptr ? infra.spaces.end() : infra.spaces.find(*entered->space);
-  if (space == infra.spaces.end()) {
+  const OwnedSpace* const space = entered == nullptr ? nullptr : infra.space(entered->space);
+  if (space == nullptr) {
     return;
   }
-  const ObjectRefKey& key = space->second.key;
+  const ObjectRefKey& key = space->key;
   const auto* const cached = Directory::find(site.directory().spaces_of(key.kind), key.key.view());
   if (cached != nullptr && cached->meta.deleting) {
     site.look_at(key);
@@ -185,18 +185,22 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
 AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
                                            const SettingsChoice& settings) {
   InfraWork& work = *facts.place.infra->work;
+  const InfraWork::OwnTurn turn(work, facts.number);
   const std::vector<std::string> hosts = recorded_brokers(facts.status());
   const DesiredEntities entities = desired_of_address(facts, settings, hosts);
-  const std::string configuration = configuration_of(entities);
-  if (work.first_sight(facts.number) && facts.status().text({"configuration"}) == configuration) {
+  const std::string_view applied = facts.status().text({"configuration"});
+  if (work.first_sight(facts.number) && !applied.empty() && applied == configuration_of(entities)) {
     assume(facts, entities);
   }
   want(facts, entities);
   AddressReport report(facts);
   report.add_components(entities, hosts);
   if (site_.is_busy(*facts.place.infra) && report.is_on_its_way()) {
-    const bool later = site_.busy(*facts.place.infra) > kThousands;
-    return {Turn::Kind::kLater, {}, false, later ? kToldLater : kToldAfter};
+    const auto busy = static_cast<std::int64_t>(site_.busy(*facts.place.infra));
+    return {Turn::Kind::kLater,
+            {},
+            false,
+            std::clamp<Duration>(seconds(1) * busy / kLooksPerSecond, kToldAfter, kToldLater)};
   }
   if (is_broker_type(facts.address().type)) {
     report.set_placing(facts.place.infra->scheduler.placing(facts.number));
@@ -205,7 +209,7 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
   krm::Json status = report.status(site_.now());
   if (work.settled(facts.key, ComponentKind::kBroker) &&
       work.settled(facts.key, ComponentKind::kRouter)) {
-    status["configuration"] = configuration;
+    status["configuration"] = configuration_of(entities);
   } else {
     status.erase("configuration");
   }

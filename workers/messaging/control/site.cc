@@ -49,6 +49,11 @@ void with_cache(const Directory& directory, MessagingKind kind, Use&& use) {
 
 }  // namespace
 
+OwnedSpace* OwnedInfra::space(ObjectId number) {
+  const auto at = spaces.find(text_of(work->object(number)));
+  return at == spaces.end() ? nullptr : &at->second;
+}
+
 bool OwnedInfra::is_ours(std::string_view name) const {
   const std::string_view has = class_of(name);
   name.remove_prefix(has.empty() ? 0 : has.size() + 1);

@@ -37,10 +37,9 @@ struct OwnedSpace {
   std::string space_id;
   bool transactional = false;
   PlanLimits limits;
-  std::vector<std::string> address_plans;   ///< that its plan allows; empty: all
-  bool wanted = false;                      ///< routers were told what they are to hold of it
-  bool made = false;                        ///< was complete at all routers once
-  std::shared_ptr<const std::string> text;  ///< of `key`, which all of its addresses share
+  std::vector<std::string> address_plans;  ///< that its plan allows; empty: all
+  bool wanted = false;                     ///< routers were told what they are to hold of it
+  bool made = false;                       ///< was complete at all routers once
   AddressLimit limit;
   TargetIndex targets;
 };
@@ -75,6 +74,8 @@ struct OwnedInfra {
   [[nodiscard]] std::int64_t declared_routers() const noexcept {
     return object.declared_routers(size > 0 ? size : object.routers.min);
   }
+  /// A space by its number; nullptr: there is none (any more).
+  [[nodiscard]] OwnedSpace* space(ObjectId number);
   /// Whether a name at brokers is one of our spaces'.
   [[nodiscard]] bool is_ours(std::string_view broker_name) const;
   /// Every object has said what it wants, so that what nobody wants is an orphan.

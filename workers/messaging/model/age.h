@@ -1,9 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <compare>
-#include <cstddef>
 #include <cstdint>
 
 #include "workers/messaging/model/objects.h"
@@ -13,20 +10,22 @@ namespace kintsugi::workers {
 /// An object in this process; numbers are small and used again.
 using ObjectId = std::uint32_t;
 
-/// A place in the order "oldest first" without the object's texts, 32 bytes: creation, then the
-/// first 16 bytes of the uid, then the object's number. Equal in every process up to uids that
-/// begin alike.
+/// A place in the order "oldest first" without the object's texts, 16 bytes: creation, then what
+/// the uid begins with, then the object's number. Equal in every process up to uids that begin
+/// alike.
 struct Age {
-  std::int64_t created = 0;
-  std::array<char, 16> uid{};
+  std::uint64_t uid = 0;      ///< its first 16 digits, or 8 bytes of what is no UUID
+  std::uint32_t created = 0;  ///< seconds since 1970
   ObjectId object = 0;
-  auto operator<=>(const Age&) const = default;
+  bool operator==(const Age&) const = default;
+  [[nodiscard]] std::strong_ordering operator<=>(const Age& other) const noexcept {
+    if (created != other.created) {
+      return created <=> other.created;
+    }
+    return uid != other.uid ? uid <=> other.uid : object <=> other.object;
+  }
 };
 
-[[nodiscard]] inline Age age_of(const ObjectIdentity& id, ObjectId object) noexcept {
-  Age age{id.created, {}, object};
-  std::copy_n(id.uid.begin(), std::min(id.uid.size(), age.uid.size()), age.uid.begin());
-  return age;
-}
+[[nodiscard]] Age age_of(const ObjectIdentity& id, ObjectId object) noexcept;
 
 }  // namespace kintsugi::workers

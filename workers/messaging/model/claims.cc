@@ -8,12 +8,14 @@
 
 namespace kintsugi::workers {
 
-namespace {}  // namespace
-
-std::size_t OldestWins::Hash::operator()(const Key& key) const noexcept {
-  std::size_t hash = 0;
+std::uint64_t OldestWins::hash(const Key& key) noexcept {
+  std::uint64_t hash = 0;
   std::memcpy(&hash, key.data(), sizeof(hash));
   return hash;
+}
+
+std::uint32_t OldestWins::find(const Key& key) const {
+  return by_key_.find(hash(key), [&](std::uint32_t at) { return owners_[at].key == key; });
 }
 
 OldestWins::Key OldestWins::key_of(std::string_view text) noexcept {
@@ -25,21 +27,27 @@ OldestWins::Key OldestWins::key_of(std::string_view text) noexcept {
 
 std::vector<ObjectId> OldestWins::claim(const Key& key, const Age& age,
                                         const TakesOver& takes_over) {
-  const auto [found, first] = owners_.try_emplace(key, age);
-  if (first || found->second == age) {
+  const std::uint32_t found = find(key);
+  if (found == NumberIndex::kNone) {
+    const std::uint32_t at = owners_.add();
+    owners_[at] = {key, age};
+    by_key_.add(hash(key), at, [this](std::uint32_t one) { return hash(owners_[one].key); });
     return {};
   }
-  const bool wins = takes_over && age.created == found->second.created
-                        ? takes_over(found->second.object)
-                        : age < found->second;
+  Age& owner = owners_[found].age;
+  if (owner == age) {
+    return {};
+  }
+  const bool wins =
+      takes_over && age.created == owner.created ? takes_over(owner.object) : age < owner;
   if (wins) {
-    const Age other = found->second;
+    const Age other = owner;
     const auto others = others_.find(key);
     if (others != others_.end()) {
       others->second.erase(age);
     }
     others_[key].insert(other);
-    found->second = age;
+    owner = age;
     return {other.object};
   }
   others_[key].insert(age);
@@ -47,12 +55,13 @@ std::vector<ObjectId> OldestWins::claim(const Key& key, const Age& age,
 }
 
 std::vector<ObjectId> OldestWins::release(const Key& key, const Age& age) {
-  const auto found = owners_.find(key);
-  if (found == owners_.end()) {
+  const std::uint32_t found = find(key);
+  if (found == NumberIndex::kNone) {
     return {};
   }
+  Age& owner = owners_[found].age;
   const auto others = others_.find(key);
-  if (found->second != age) {
+  if (owner != age) {
     if (others != others_.end()) {
       others->second.erase(age);
       if (others->second.empty()) {
@@ -62,20 +71,21 @@ std::vector<ObjectId> OldestWins::release(const Key& key, const Age& age) {
     return {};
   }
   if (others == others_.end()) {
-    owners_.erase(found);
+    by_key_.remove(hash(key), found, [this](std::uint32_t one) { return hash(owners_[one].key); });
+    owners_.drop(found);
     return {};
   }
-  found->second = *others->second.begin();
+  owner = *others->second.begin();
   others->second.erase(others->second.begin());
   if (others->second.empty()) {
     others_.erase(others);
   }
-  return {found->second.object};
+  return {owner.object};
 }
 
 std::optional<ObjectId> OldestWins::owner(const Key& key) const {
-  const auto found = owners_.find(key);
-  return found == owners_.end() ? std::nullopt : std::optional(found->second.object);
+  const std::uint32_t found = find(key);
+  return found == NumberIndex::kNone ? std::nullopt : std::optional(owners_[found].age.object);
 }
 
 Condition duplicate_tenant(std::string_view other) {

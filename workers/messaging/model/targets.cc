@@ -18,7 +18,45 @@ Condition refusal(std::string_view reason, std::string message) {
 constexpr std::string_view kExpiry = "expiryQueue", kDeadLetter = "deadLetterQueue",
                            kTopic = "topic";
 
+std::uint64_t spread(ObjectId object) noexcept {
+  return (object * std::uint64_t{0x9E3779B97F4A7C15U}) >> 32U;
+}
+
 }  // namespace
+
+const TargetIndex::Entry* TargetIndex::named(NameHash name) const {
+  const std::uint32_t at =
+      by_name_.find(name, [&](std::uint32_t one) { return entries_[one].name == name; });
+  return at == NumberIndex::kNone ? nullptr : &entries_[at];
+}
+
+const TargetIndex::Entry* TargetIndex::entry(ObjectId object) const {
+  const std::uint32_t at = by_object_.find(
+      spread(object), [&](std::uint32_t one) { return entries_[one].object == object; });
+  return at == NumberIndex::kNone ? nullptr : &entries_[at];
+}
+
+void TargetIndex::add(const Entry& entry) {
+  auto at = static_cast<std::uint32_t>(entries_.size());
+  if (free_.empty()) {
+    entries_.push_back(entry);
+  } else {
+    at = free_.back();
+    free_.pop_back();
+    entries_[at] = entry;
+  }
+  by_name_.add(entry.name, at, [this](std::uint32_t one) { return entries_[one].name; });
+  by_object_.add(spread(entry.object), at,
+                 [this](std::uint32_t one) { return spread(entries_[one].object); });
+}
+
+void TargetIndex::drop(const Entry& entry) {
+  const auto at = static_cast<std::uint32_t>(&entry - entries_.data());
+  by_name_.remove(entry.name, at, [this](std::uint32_t one) { return entries_[one].name; });
+  by_object_.remove(spread(entry.object), at,
+                    [this](std::uint32_t one) { return spread(entries_[one].object); });
+  free_.push_back(at);
+}
 
 const TargetIndex::Refers* TargetIndex::refers(ObjectId object) const noexcept {
   const auto found = refers_.find(object);
@@ -29,8 +67,8 @@ std::vector<ObjectId> TargetIndex::targets(ObjectId object) const {
   std::vector<ObjectId> out;
   if (const Refers* const of = refers(object)) {
     for (const std::string* name : {&of->expiry, &of->dead_letter, &of->topic}) {
-      if (const auto at = names_.find(*name); at != names_.end()) {
-        out.push_back(at->second.object);
+      if (const Entry* const at = named(hash(*name))) {
+        out.push_back(at->object);
       }
     }
   }
@@ -44,7 +82,7 @@ void TargetIndex::unlink(ObjectId object) {
   }
   for (const std::string& name :
        {found->second.expiry, found->second.dead_letter, found->second.topic}) {
-    const auto list = referrers_.find(name);
+    const auto list = referrers_.find(hash(name));
     if (list != referrers_.end()) {
       std::erase(list->second, object);
       if (list->second.empty()) {
@@ -74,38 +112,36 @@ std::vector<ObjectId> TargetIndex::affected(ObjectId object) const {
 
 std::vector<ObjectId> TargetIndex::set(ObjectId object, std::string_view address, AddressType type,
                                        const References& references) {
-  if (const auto found = entries_.find(object); found != entries_.end()) {
+  const NameHash name = hash(address);
+  const Entry* const had = entry(object);
+  if (had != nullptr) {
     static const Refers kNone;
-    const Refers* had = refers(object);
-    const Refers& old = had != nullptr ? *had : kNone;
-    if (found->second->first == address && found->second->second.type == type &&
-        old.expiry == references.expiry && old.dead_letter == references.dead_letter &&
-        old.topic == references.topic) {
+    const Refers* const referred = refers(object);
+    const Refers& old = referred != nullptr ? *referred : kNone;
+    if (had->name == name && had->type == type && old.expiry == references.expiry &&
+        old.dead_letter == references.dead_letter && old.topic == references.topic) {
       return {};
     }
   }
   std::vector<ObjectId> affected = this->affected(object);  // by what it was
   unlink(object);
-  if (const auto had = entries_.find(object);
-      had != entries_.end() && had->second->first != address) {
-    names_.erase(names_.find(had->second->first));
+  if (had != nullptr) {
+    drop(*had);
   }
-  const auto name = names_.try_emplace(std::string(address), Target{object, type}).first;
-  if (name->second.object != object) {
-    unlink(name->second.object);
-    entries_.erase(name->second.object);
+  if (const Entry* const other = named(name)) {
+    unlink(other->object);
+    drop(*other);
   }
-  name->second = {object, type};
-  entries_[object] = &*name;
+  add({name, object, type});
   if (!references.expiry.empty() || !references.dead_letter.empty() || !references.topic.empty()) {
-    refers_[object] = {std::string(references.expiry), std::string(references.dead_letter),
-                       std::string(references.topic)};
-    for (const std::string_view name :
+    refers_[object] = {std::string(address), std::string(references.expiry),
+                       std::string(references.dead_letter), std::string(references.topic)};
+    for (const std::string_view one :
          {references.expiry, references.dead_letter, references.topic}) {
-      if (name.empty()) {
+      if (one.empty()) {
         continue;
       }
-      std::vector<ObjectId>& list = referrers_[std::string(name)];
+      std::vector<ObjectId>& list = referrers_[hash(one)];
       const auto at = std::lower_bound(list.begin(), list.end(), object);
       if (at == list.end() || *at != object) {
         list.insert(at, object);
@@ -121,24 +157,20 @@ std::vector<ObjectId> TargetIndex::set(ObjectId object, std::string_view address
 }
 
 std::vector<ObjectId> TargetIndex::remove(ObjectId object) {
-  const auto found = entries_.find(object);
-  if (found == entries_.end()) {
+  const Entry* const found = entry(object);
+  if (found == nullptr) {
     return {};
   }
   std::vector<ObjectId> affected = this->affected(object);
   std::erase(affected, object);
   unlink(object);
-  names_.erase(names_.find(found->second->first));
-  entries_.erase(found);
+  drop(*found);
   return affected;
 }
 
 std::optional<TargetIndex::Target> TargetIndex::find(std::string_view address) const {
-  const auto found = names_.find(address);
-  if (found == names_.end()) {
-    return std::nullopt;
-  }
-  return found->second;
+  const Entry* const found = named(hash(address));
+  return found == nullptr ? std::nullopt : std::optional(Target{found->object, found->type});
 }
 
 /// Whether the expiry and dead-letter queues of `from` lead to `to`.
@@ -150,11 +182,11 @@ bool TargetIndex::reaches(ObjectId from, ObjectId to) const {
       continue;
     }
     for (const std::string* name : {&one->expiry, &one->dead_letter}) {
-      const auto next = names_.find(*name);
-      if (name->empty() || next == names_.end()) {
+      const Entry* const next = name->empty() ? nullptr : named(hash(*name));
+      if (next == nullptr) {
         continue;
       }
-      const ObjectId target = next->second.object;
+      const ObjectId target = next->object;
       if (target == to) {
         return true;
       }
@@ -195,11 +227,11 @@ std::optional<Condition> TargetIndex::check(ObjectId object) const {
 }
 
 std::vector<ObjectId> TargetIndex::referrers(ObjectId object) const {
-  const auto found = entries_.find(object);
-  if (found == entries_.end()) {
+  const Entry* const found = entry(object);
+  if (found == nullptr) {
     return {};
   }
-  const auto list = referrers_.find(found->second->first);
+  const auto list = referrers_.find(found->name);
   return list == referrers_.end() ? std::vector<ObjectId>() : list->second;
 }
 
@@ -210,12 +242,11 @@ std::optional<std::string> TargetIndex::blocker(ObjectId object) const {
     return std::nullopt;
   }
   const Refers& one = *refers(all.front());
-  const std::string& name = entries_.at(object)->first;
-  const std::string_view field = one.dead_letter == name ? kDeadLetter
-                                 : one.expiry == name    ? kExpiry
-                                                         : kTopic;
-  std::string text =
-      "referred to by " + entries_.at(all.front())->first + " (" + std::string(field) + ")";
+  const NameHash name = entry(object)->name;
+  const std::string_view field = hash(one.dead_letter) == name ? kDeadLetter
+                                 : hash(one.expiry) == name    ? kExpiry
+                                                               : kTopic;
+  std::string text = "referred to by " + one.own + " (" + std::string(field) + ")";
   if (all.size() > 1) {
     text += " and " + std::to_string(all.size() - 1) + " more";
   }

@@ -21,7 +21,7 @@ BrokerView broker(std::int64_t n, std::int64_t capacity = kFull, bool connected 
 
 AddressDemand demand(std::int64_t created, std::int64_t memory = 0) {
   AddressDemand out;
-  out.age.created = created;
+  out.age.created = static_cast<std::uint32_t>(created);
   out.memory = memory;
   return out;
 }

@@ -52,6 +52,11 @@ void Controller::set_pressure(bool pressure) {
   wake();
 }
 
+void Controller::set_waiting(bool waiting) {
+  waiting_ = waiting;
+  wake();
+}
+
 void Controller::drain(std::function<void()> idle) {
   queue_.shut_down();
   timer_.cancel();
@@ -87,7 +92,7 @@ void Controller::pump() {
   woken_ = false;
   const Alive::Guard alive = alive_.weak();
   pumping_ = true;
-  for (std::size_t begun = 0; running_ < params_.most; ++begun) {
+  for (std::size_t begun = 0; !waiting_ && running_ < params_.most; ++begun) {
     if (begun == kPerTurn) {
       pumping_ = false;
       wake();
@@ -116,7 +121,7 @@ void Controller::pump() {
 
 void Controller::arm() {
   timer_.cancel();
-  if (running_ == params_.most) {
+  if (waiting_ || running_ == params_.most) {
     return;  // whoever ends looks again
   }
   if (const std::optional<TimePoint> next = queue_.next_timer()) {

@@ -66,6 +66,8 @@ class Controller {
   void add_periodic(const QueueKey& key, Duration interval);
   /// Memory is short: keys of the first list and periodic work wait until it is not (RT-5).
   void set_pressure(bool pressure);
+  /// Begins no reconcile until false: what reconciles look at is not read yet.
+  void set_waiting(bool waiting);
   /// Takes no more keys and drops those that wait (RT-47). Running reconciles go on; `idle` is
   /// called once when none is left, in a later turn.
   void drain(std::function<void()> idle);
@@ -98,6 +100,7 @@ class Controller {
   std::size_t running_ = 0;
   bool woken_ = false;
   bool pumping_ = false;  // whoever ends is followed at once
+  bool waiting_ = false;
   std::function<void()> idle_;
   ControllerCounts counts_;
   net::Timer timer_;

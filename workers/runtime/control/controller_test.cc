@@ -51,6 +51,26 @@ TEST_F(ControllerTest, RT5_UnderPressureInitialKeysWaitAndComeWhenItEnds) {
   ASSERT_TRUE(run_until(loop, [&] { return runs["first"] == 1; }));
 }
 
+TEST_F(ControllerTest, RT32_WhileNothingIsReadNoKeyHasItsTurn_AndAllComeAfterwards) {
+  Controller& tested = make(params(), [&](Key of) -> net::Task<Outcome> {
+    ++runs[of.name];
+    co_return Outcome::done();
+  });
+  tested.set_waiting(true);
+  tested.add(key("first"), Priority::kInitial);
+  tested.add(key("live"), Priority::kLive);
+  bool passed = false;
+  loop.post([&] { loop.post([&] { passed = true; }); });
+  ASSERT_TRUE(run_until(loop, [&] { return passed; }));
+  EXPECT_TRUE(runs.empty());
+  tested.set_waiting(false);
+  ASSERT_TRUE(run_until(loop, [&] { return runs.size() == 2; }));
+  tested.set_waiting(true);
+  bool idle = false;
+  tested.drain([&] { idle = true; });
+  EXPECT_TRUE(run_until(loop, [&] { return idle; }));
+}
+
 TEST_F(ControllerTest, RT_T040_AKeyThatChangesWhileItRunsRunsOnceMoreAndNeverTwiceAtATime) {
   int running = 0, most = 0;
   std::vector<std::function<void(int)>> waiting;

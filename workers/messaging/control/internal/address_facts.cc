@@ -95,7 +95,7 @@ void enter_space(Site& site, AddressFacts& facts) {
   OwnedInfra& infra = *facts.place.infra;
   OwnedSpace& space = *facts.place.space;
   EnteredAddress& entered = infra.entered[facts.number];
-  entered.space = space.text;
+  entered.space = space.number;
   entered.type = facts.address().type;
   if (!facts.parsed.valid) {
     return;  // what was made of it before stays, and so do its claims
@@ -133,8 +133,8 @@ void leave_infra(Site& site, OwnedInfra& infra, ObjectId number) {
   infra.entered.erase(number);
   uncount(infra, entered);
   site.look_at(*infra.work, infra.addresses.release(entered.name, entered.age));
-  if (const auto space = infra.spaces.find(*entered.space); space != infra.spaces.end()) {
-    OwnedSpace& of = space->second;
+  if (OwnedSpace* const space = infra.space(entered.space)) {
+    OwnedSpace& of = *space;
     site.look_at(*infra.work, of.targets.targets(number));  // they may have waited for it
     site.look_at(*infra.work, of.targets.remove(number));
     of.limit.remove(entered.age);

@@ -1,5 +1,7 @@
 #include "workers/messaging/control/internal/directory.h"
 
+#include <algorithm>
+
 namespace kintsugi::workers {
 
 namespace {
@@ -123,12 +125,31 @@ Directory::Directory(Unit& unit, Params params) : params_(std::move(params)) {
   namespaces = unit.follow<CachedNamespace>(of(MessagingKind::kNamespace), namespace_projection());
 }
 
+std::array<CacheCore*, 13> Directory::caches() const noexcept {
+  return {&*infras,
+          &*space_plans,
+          &*messaging_plans,
+          &*address_plans,
+          &*messaging_address_plans,
+          &*address_spaces,
+          &*tenants,
+          &*projects,
+          &*addresses,
+          &*messaging_addresses,
+          &*endpoints,
+          &*connectors,
+          &*namespaces};
+}
+
 bool Directory::synced() const noexcept {
-  return infras->synced() && space_plans->synced() && messaging_plans->synced() &&
-         address_plans->synced() && messaging_address_plans->synced() && address_spaces->synced() &&
-         tenants->synced() && projects->synced() && addresses->synced() &&
-         messaging_addresses->synced() && endpoints->synced() && connectors->synced() &&
-         namespaces->synced();
+  const auto all = caches();
+  return std::all_of(all.begin(), all.end(), [](const CacheCore* one) { return one->synced(); });
+}
+
+void Directory::when_synced(const std::function<void()>& done) const {
+  for (CacheCore* const one : caches()) {
+    one->when_synced([one_more = done](const Expected<void>&) { one_more(); }, TimePoint::max());
+  }
 }
 
 ObjectCache<CachedSpace>& Directory::spaces_of(MessagingKind kind) const {
@@ -169,13 +190,19 @@ std::optional<Directory::SpaceFound> Directory::space(const QueueKey& of,
 }
 
 void Directory::each_address_of(const ObjectRefKey& space, const Visit& visit) const {
+  each_cached_of(space, [&visit](MessagingKind kind, const QueueKey& key, const CachedAddress&) {
+    visit(kind, key);
+  });
+}
+
+void Directory::each_cached_of(const ObjectRefKey& space, const VisitAddress& visit) const {
   const bool named = space.kind == MessagingKind::kAddressSpace;
   const std::string text =
       space_text(space.key.cluster, space.key.ns, named ? std::string_view(space.key.name) : "");
   for (const MessagingKind kind : {MessagingKind::kAddress, MessagingKind::kMessagingAddress}) {
     (void)addresses_of(kind).lookup(kBySpace, text,
-                                    [&](const shards::ObjectKey& key, const CachedAddress&) {
-                                      visit(kind, {key.cluster, key.ns, key.name});
+                                    [&](const shards::ObjectKey& key, const CachedAddress& one) {
+                                      visit(kind, {key.cluster, key.ns, key.name}, one);
                                     });
   }
 }

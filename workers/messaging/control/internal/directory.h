@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -43,6 +44,9 @@ class Directory {
 
   /// Every cache has its first list: before that nothing is decided.
   [[nodiscard]] bool synced() const noexcept;
+  /// Calls `done` when that is so, within this call or later; perhaps several times. Caches keep
+  /// it.
+  void when_synced(const std::function<void()>& done) const;
 
   CacheUse<CachedInfra> infras;
   CacheUse<CachedPlan> space_plans, messaging_plans;
@@ -97,12 +101,16 @@ class Directory {
   // Who is concerned by a change.
   using Visit = std::function<void(MessagingKind, const QueueKey&)>;
   void each_address_of(const ObjectRefKey& space, const Visit& visit) const;
+  /// With what is kept of each.
+  using VisitAddress = std::function<void(MessagingKind, const QueueKey&, const CachedAddress&)>;
+  void each_cached_of(const ObjectRefKey& space, const VisitAddress& visit) const;
   void each_space(const Visit& visit) const;
   /// MessagingEndpoints and MessagingConnectors of a namespace: its tenant's.
   void each_end_of(std::string_view cluster, std::string_view ns, const Visit& visit) const;
   void each_address_with_plan(std::string_view plan, const Visit& visit) const;
 
  private:
+  [[nodiscard]] std::array<CacheCore*, 13> caches() const noexcept;
   [[nodiscard]] NamespaceView view(const ObjectIdentity& of) const;
   [[nodiscard]] std::string ring_key_of(const CachedSpace& space) const;
   Params params_;

@@ -1,7 +1,6 @@
 #include "workers/messaging/control/internal/end_place.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/strings.h"
 #include "workers/messaging/model/infra_status.h"
@@ -155,8 +154,7 @@ void claim_hosts(Site& site, OwnedInfra& infra, const ObjectRefKey& object, cons
 void claim_own_names(Site& site, OwnedInfra& infra, const ObjectRefKey& space, const Age& age,
                      std::string_view space_id, std::vector<std::string> hosts) {
   std::vector<std::pair<std::string, Age>> wanted;
-  Age first;
-  first.created = std::numeric_limits<std::int64_t>::min();
+  Age first;  // older than any other
   first.object = age.object;
   const std::string below = endpoint_host({}, space_id, infra.object.routers.domain);
   wanted.emplace_back(claim_key(space_id), first);

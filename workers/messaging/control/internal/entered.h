@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -12,11 +11,11 @@
 
 namespace kintsugi::workers {
 
-/// What an address has claimed of its infra and space. 80 bytes: there are 100,000s of them.
+/// What an address has claimed of its infra and space. 52 bytes: there are 100,000s of them.
 struct EnteredAddress {
   Age age;
-  OldestWins::Key name{};                    ///< of conflict_key() of Q
-  std::shared_ptr<const std::string> space;  ///< key of OwnedInfra::spaces; null: not entered
+  OldestWins::Key name{};  ///< of conflict_key() of Q
+  ObjectId space = 0;      ///< number of the space
   AddressType type = AddressType::kQueue;
   std::uint8_t phase = 0;                 ///< as its status says, of address_phases()
   bool named = false;                     ///< N is chosen

@@ -51,7 +51,7 @@ void InfraWork::set_components(std::span<const ComponentEndpoint> routers,
     add(ComponentKind::kBroker, where);
   }
   if (fewer || components_.size() != before) {
-    each_object(callbacks_.changed);
+    reach_those_at({}, true);
   }
 }
 
@@ -73,6 +73,9 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
     return callbacks_.render(this->object(object), *self);
   };
   calls.changed = [this, self](ObjectId object) {
+    if (object == turn_of_) {
+      return;
+    }
     if (!self->pipeline->is_connected() || !callbacks_.busy() ||
         !is_under_way(self->pipeline->progress(object))) {
       callbacks_.changed(this->object(object));
@@ -206,14 +209,6 @@ void InfraWork::forget(const ObjectRefKey& object) {
   }
   numbers_.drop(*number);
   seen_[*number] = false;
-}
-
-void InfraWork::each_object(const std::function<void(const ObjectRefKey&)>& visit) const {
-  for (ObjectId number = 0; number < numbers_.end(); ++number) {
-    if (numbers_.is_used(number)) {
-      visit(object(number));
-    }
-  }
 }
 
 void InfraWork::reach_those_at(std::span<const InfraComponent* const> components, bool everyone) {

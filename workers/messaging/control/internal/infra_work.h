@@ -63,7 +63,7 @@ class InfraWork {
   [[nodiscard]] const std::string& owner() const noexcept { return params_.owner; }
 
   /// The components that there are now: connections to new ones are made, those to others closed.
-  /// Whoever has something on routers or brokers is told by `changed` when there are new ones.
+  /// Whoever has something on routers or brokers is reached when there are new ones.
   void set_components(std::span<const ComponentEndpoint> routers,
                       std::span<const ComponentEndpoint> brokers);
   [[nodiscard]] const std::vector<std::unique_ptr<InfraComponent>>& components() const noexcept {
@@ -76,6 +76,19 @@ class InfraWork {
   /// Entities of all components that are connected and not as wanted there.
   [[nodiscard]] std::size_t pending() const noexcept;
   [[nodiscard]] InfraComponent* find(ComponentKind kind, std::string_view host) const noexcept;
+
+  /// As long as it is there, `changed` does not tell of that object: its turn is now, and looks at
+  /// what became of it by itself. In one turn of the loop.
+  class OwnTurn {
+   public:
+    OwnTurn(InfraWork& work, ObjectId object) noexcept : work_(work) { work_.turn_of_ = object; }
+    ~OwnTurn() { work_.turn_of_ = kNobody; }
+    OwnTurn(const OwnTurn&) = delete;
+    OwnTurn& operator=(const OwnTurn&) = delete;
+
+   private:
+    InfraWork& work_;
+  };
 
   /// What an object wants at a component; nothing is sent for what is there.
   void want(const ObjectRefKey& object, InfraComponent& component,
@@ -105,12 +118,12 @@ class InfraWork {
   /// It is gone, and nothing of it is anywhere.
   void forget(const ObjectRefKey& object);
   [[nodiscard]] std::size_t objects() const noexcept { return numbers_.size(); }
-  void each_object(const std::function<void(const ObjectRefKey&)>& visit) const;
   /// `Callbacks::reach` for each object that has something at one of these components, or with
   /// `everyone` for all: so many a turn, begun anew by each call.
   void reach_those_at(std::span<const InfraComponent* const> components, bool everyone);
 
  private:
+  static constexpr ObjectId kNobody = 0xFFFFFFFFU;
   void add(ComponentKind kind, const ComponentEndpoint& where);
   void reach_some();
 
@@ -121,6 +134,7 @@ class InfraWork {
   ObjectNumbers numbers_;
   std::vector<bool> seen_;
   bool complete_ = false;
+  ObjectId turn_of_ = kNobody;
   struct Reaching {
     std::vector<const InfraComponent*> at;
     bool everyone = false, runs = false;

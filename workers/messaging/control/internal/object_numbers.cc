@@ -1,7 +1,5 @@
 #include "workers/messaging/control/internal/object_numbers.h"
 
-#include <cstring>
-
 namespace kintsugi::workers {
 
 namespace {
@@ -39,7 +37,7 @@ std::size_t ObjectNumbers::slot_of(std::uint32_t place, std::string_view name) c
   std::size_t at = home(place, name) & mask;
   for (; index_[at] != kNone; at = (at + 1) & mask) {
     const Record& record = records_[index_[at]];
-    if (record.place == place && name == record.name) {
+    if (record.place == place && name == name_of(record)) {
       break;
     }
   }
@@ -51,7 +49,7 @@ void ObjectNumbers::grow() {
   old.swap(index_);
   for (const ObjectId number : old) {
     if (number != kNone) {
-      index_[slot_of(records_[number].place, records_[number].name)] = number;
+      index_[slot_of(records_[number].place, name_of(records_[number]))] = number;
     }
   }
 }
@@ -75,8 +73,7 @@ ObjectId ObjectNumbers::ensure(const ObjectRefKey& object) {
   }
   Record& record = records_[number];
   record.place = place;
-  record.name = names_.take(name.size() + 1);
-  std::memcpy(record.name, name.c_str(), name.size() + 1);
+  record.name = names_.put({name.c_str(), name.size() + 1});
   index_[slot] = number;
   ++places_[place].uses;
   ++size_;
@@ -95,11 +92,11 @@ std::optional<ObjectId> ObjectNumbers::find(const ObjectRefKey& object) const {
 void ObjectNumbers::drop(ObjectId number) {
   Record& record = records_[number];
   const std::size_t mask = index_.size() - 1;
-  std::size_t hole = slot_of(record.place, record.name);
+  std::size_t hole = slot_of(record.place, name_of(record));
   // What stands behind the hole and could not stand before it moves up.
   for (std::size_t at = (hole + 1) & mask; index_[at] != kNone; at = (at + 1) & mask) {
     const Record& other = records_[index_[at]];
-    const std::size_t wished = home(other.place, other.name) & mask;
+    const std::size_t wished = home(other.place, name_of(other)) & mask;
     if (((at - wished) & mask) >= ((at - hole) & mask)) {
       index_[hole] = index_[at];
       hole = at;
@@ -111,7 +108,7 @@ void ObjectNumbers::drop(ObjectId number) {
     places_[record.place] = Place();
     free_places_.push_back(record.place);
   }
-  names_.give_back(record.name, std::strlen(record.name) + 1);
+  names_.give_back(record.name, name_of(record).size() + 1);
   record = Record();
   free_.push_back(number);
   --size_;
@@ -123,7 +120,7 @@ ObjectRefKey ObjectNumbers::object(ObjectId number) const {
   }
   const Record& record = records_[number];
   const Place& place = places_[record.place];
-  return {place.kind, {place.cluster, place.ns, record.name}};
+  return {place.kind, {place.cluster, place.ns, std::string(name_of(record))}};
 }
 
 }  // namespace kintsugi::workers

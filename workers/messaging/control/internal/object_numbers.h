@@ -15,7 +15,7 @@
 
 namespace kintsugi::workers {
 
-/// Objects of one infra and their numbers, which are small and used again. Memory: about 45 B an
+/// Objects of one infra and their numbers, which are small and used again. Memory: about 35 B an
 /// object: kind, cluster and namespace are kept once for all that have them in common. Cost: O(1).
 /// Threads: one at a time.
 class ObjectNumbers {
@@ -28,7 +28,7 @@ class ObjectNumbers {
   /// Its number may be another one's from now on.
   void drop(ObjectId number);
   [[nodiscard]] bool is_used(ObjectId number) const noexcept {
-    return number < records_.size() && records_[number].name != nullptr;
+    return number < records_.size() && records_[number].name != TextArena::kNone;
   }
   /// Of a number that is not used: an object without a name.
   [[nodiscard]] ObjectRefKey object(ObjectId number) const;
@@ -44,9 +44,12 @@ class ObjectNumbers {
     std::size_t uses = 0;
   };
   struct Record {
-    char* name = nullptr;  ///< null: not used; ends with a 0
+    TextArena::Place name = TextArena::kNone;  ///< kNone: not used; ends with a 0
     std::uint32_t place = 0;
   };
+  [[nodiscard]] std::string_view name_of(const Record& record) const noexcept {
+    return names_.text(record.name, 0).data();  // up to the 0
+  }
   [[nodiscard]] std::uint32_t place_of(const ObjectRefKey& object);
   [[nodiscard]] std::size_t home(std::uint32_t place, std::string_view name) const noexcept;
   [[nodiscard]] std::size_t slot_of(std::uint32_t place, std::string_view name) const noexcept;

@@ -91,7 +91,6 @@ OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
   OwnedInfra& infra = *facts.infra;
   OwnedSpace& space = infra.spaces[text_of(facts.key)];
   space.key = facts.key;
-  space.text = std::make_shared<const std::string>(text_of(facts.key));
   space.number = facts.number;
   space.space_id = facts.space_id;
   infra.space_ids.insert(facts.space_id);
@@ -113,13 +112,10 @@ OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
   const auto find = [&](const ObjectRefKey& ref) {
     return Directory::find(directory.addresses_of(ref.kind), ref.key.view());
   };
-  directory.each_address_of(facts.key, [&](MessagingKind kind, const QueueKey& key) {
+  directory.each_cached_of(facts.key, [&](MessagingKind kind, const QueueKey& key,
+                                          const CachedAddress& cached) {
     ObjectRefKey ref{kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
-    const CachedAddress* const cached = find(ref);
-    if (cached == nullptr) {
-      return;
-    }
-    AddressFacts address = address_facts(site, ref, *cached);
+    AddressFacts address = address_facts(site, ref, cached);
     if (address.place.space != &space) {
       return;
     }

@@ -12,6 +12,13 @@ constexpr std::size_t kMostNotes = 4096;
 constexpr std::string_view kTooManyNotes = "failed; too many different errors to keep them all";
 }  // namespace
 
+EntityHash entity_hash(const DesiredEntity& entity) {
+  const ContentHash all = content_hash(entity);
+  EntityHash out = 0;
+  std::memcpy(&out, all.data(), sizeof(out));
+  return out == 0 ? 1 : out;
+}
+
 std::uint8_t entity_rank(EntityKind kind, std::string_view name) noexcept {
   switch (kind) {
     case EntityKind::kSslProfile:
@@ -48,7 +55,7 @@ std::uint32_t EntityTable::find(EntityKind kind, std::string_view name) const no
   const std::size_t mask = index_.size() - 1;
   for (std::size_t at = hash(kind, name) & mask; index_[at] != kNoIndex; at = (at + 1) & mask) {
     const Entity& entity = entities_[index_[at]];
-    if (entity.kind == kind && entity.name() == name) {
+    if (entity.kind == kind && names_.is(entity.name, name)) {
       return index_[at];
     }
   }
@@ -70,7 +77,7 @@ void EntityTable::grow() {
     if (entity == kNoIndex) {
       continue;
     }
-    std::size_t at = hash(entities_[entity].kind, entities_[entity].name()) & mask;
+    std::size_t at = hash(entities_[entity].kind, name(entities_[entity])) & mask;
     while (index_[at] != kNoIndex) {
       at = (at + 1) & mask;
     }
@@ -89,15 +96,13 @@ std::uint32_t EntityTable::ensure(EntityKind kind, std::string_view name) {
   const std::uint32_t index = entities_.add();
   Entity& entity = entities_[index];
   if (const std::uint32_t other = twin(kind, name); other != kNoIndex) {
-    entity.text = entities_[other].text;
+    entity.name = entities_[other].name;
     entity.shares = entities_[other].shares = true;
   } else {
-    entity.text = names_.take(std::max<std::size_t>(name.size(), 1));
-    std::memcpy(entity.text, name.data(), name.size());
+    entity.name = names_.put(name);
   }
-  entity.length = static_cast<std::uint16_t>(name.size());
   entity.kind = kind;
-  entity.rank = entity_rank(kind, name);
+  entity.rank = entity_rank(kind, name) & 7U;
   classes_ += is_class_settings(kind, name) ? 1 : 0;
   ++by_kind_[static_cast<std::size_t>(kind)];
   const std::size_t mask = index_.size() - 1;
@@ -111,18 +116,19 @@ std::uint32_t EntityTable::ensure(EntityKind kind, std::string_view name) {
 
 void EntityTable::drop(std::uint32_t index) {
   Entity& entity = entities_[index];
-  classes_ -= is_class_settings(entity.kind, entity.name()) ? 1 : 0;
+  const std::string text = name(entity);
+  classes_ -= is_class_settings(entity.kind, text) ? 1 : 0;
   --by_kind_[static_cast<std::size_t>(entity.kind)];
   set_note(entity, {});
   const std::size_t mask = index_.size() - 1;
-  std::size_t hole = hash(entity.kind, entity.name()) & mask;
+  std::size_t hole = hash(entity.kind, text) & mask;
   while (index_[hole] != index) {
     hole = (hole + 1) & mask;
   }
   // What stands behind the hole and could not stand before it moves up.
   for (std::size_t at = (hole + 1) & mask; index_[at] != kNoIndex; at = (at + 1) & mask) {
     const Entity& other = entities_[index_[at]];
-    const std::size_t home = hash(other.kind, other.name()) & mask;
+    const std::size_t home = hash(other.kind, name(other)) & mask;
     if (((at - home) & mask) >= ((at - hole) & mask)) {
       index_[hole] = index_[at];
       hole = at;
@@ -132,9 +138,9 @@ void EntityTable::drop(std::uint32_t index) {
   // A timer of this one must not wake the next of its number.
   const std::uint16_t serial = entity.serial;
   if (entity.shares) {
-    entities_[twin(entity.kind, entity.name())].shares = false;
+    entities_[twin(entity.kind, text)].shares = false;
   } else {
-    names_.give_back(entity.text, std::max<std::size_t>(entity.length, 1));
+    names_.drop(entity.name);
   }
   entities_.drop(index);
   entities_[index].serial = static_cast<std::uint16_t>(serial + 1);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/siphash.h"
-#include "workers/messaging/model/text_arena.h"
+#include "workers/messaging/model/slab.h"
 #include "workers/messaging/pipeline/component_pipeline.h"
-#include "workers/messaging/pipeline/internal/slab.h"
+#include "workers/messaging/pipeline/internal/entity_names.h"
 
 namespace kintsugi::workers {
 
@@ -42,22 +42,25 @@ enum class Ring : std::uint8_t {
 };
 inline constexpr std::size_t kRings = static_cast<std::size_t>(Ring::kNone);
 
-/// Shape: 72 bytes, and the name.
+/// 8 bytes of content_hash(), never 0.
+using EntityHash = std::uint64_t;
+[[nodiscard]] EntityHash entity_hash(const DesiredEntity& entity);
+
+/// Shape: 48 bytes, and the name: there are five of an address.
 struct Entity {
-  ContentHash wanted{}, applied{};
-  char* text = nullptr;            ///< of the table's arena
+  EntityHash wanted = 0, applied = 0;
+  EntityName name;
   std::uint32_t holds = kNoIndex;  ///< the latest first
   std::uint32_t before = kNoIndex, after = kNoIndex;
-  std::uint16_t length = 0;
   std::uint16_t serial = 0;  ///< of its timer
   std::uint16_t note = 0;    ///< its error
   EntityKind kind = EntityKind::kAddress;
-  std::uint8_t rank = 0;  ///< within an object lower ones are made before higher ones
-  Presence presence = Presence::kAbsent;
-  Activity activity = Activity::kIdle;
-  Ring ring = Ring::kNone;
-  LinkState link = LinkState::kUnknown;
   std::uint8_t failures = 0, looks = 0, seen = 0;
+  std::uint8_t rank : 3 = 0;  ///< within an object lower ones are made before higher ones
+  Presence presence : 2 = Presence::kAbsent;
+  Activity activity : 2 = Activity::kIdle;
+  Ring ring : 4 = Ring::kNone;
+  LinkState link : 2 = LinkState::kUnknown;
   bool settled : 1 = false;   ///< as wanted
   bool pending : 1 = false;   ///< counted as not as wanted
   bool waiting : 1 = false;   ///< a link that is settled and not active
@@ -69,12 +72,12 @@ struct Entity {
   bool checked : 1 = false;   ///< a class that was read back
   bool negative : 1 = false;  ///< an active link that was seen inactive once
   bool foreign : 1 = false;   ///< an orphan that was found
-  bool shares : 1 = false;    ///< the text of the queue or address of the same name
+  bool shares : 1 = false;    ///< the name of the queue or address of the same name
   bool is_new : 1 = false;    ///< a link that was made and hardly looked at since
 
-  [[nodiscard]] std::string_view name() const noexcept { return {text, length}; }
-  [[nodiscard]] bool is_used() const noexcept { return text != nullptr; }
+  [[nodiscard]] bool is_used() const noexcept { return name.is_set(); }
 };
+static_assert(sizeof(Entity) == 48);
 
 /// An object's interest in an entity: wanted, or no longer and still to be deleted.
 struct Hold {
@@ -90,6 +93,11 @@ struct ObjectRecord {
   bool first = false, told = false;
 };
 
+/// 0 for what others wait for, rising to what waits for all others.
+[[nodiscard]] std::uint8_t entity_rank(EntityKind kind, std::string_view name) noexcept;
+/// The match of a settings class, "<class>.#".
+[[nodiscard]] bool is_class_settings(EntityKind kind, std::string_view name) noexcept;
+
 /// Entities by kind and name, the objects that hold them, and short texts that many may share.
 /// Cost: O(1) each but where an object's few entities are walked. Threads: one at a time.
 class EntityTable {
@@ -100,6 +108,7 @@ class EntityTable {
   /// @returns the entity, made if there is none.
   [[nodiscard]] std::uint32_t ensure(EntityKind kind, std::string_view name);
   void drop(std::uint32_t entity);
+  [[nodiscard]] std::string name(const Entity& entity) const { return names_.text(entity.name); }
   [[nodiscard]] Entity& operator[](std::uint32_t entity) noexcept { return entities_[entity]; }
   [[nodiscard]] const Entity& operator[](std::uint32_t entity) const noexcept {
     return entities_[entity];
@@ -108,6 +117,10 @@ class EntityTable {
   [[nodiscard]] std::uint32_t end() const noexcept { return entities_.end(); }
   [[nodiscard]] std::size_t size(EntityKind kind) const noexcept {
     return by_kind_[static_cast<std::size_t>(kind)];
+  }
+  [[nodiscard]] bool is_class(const Entity& entity) const {
+    return entity.kind == EntityKind::kAddressSettings &&
+           is_class_settings(entity.kind, name(entity));
   }
   /// Settings classes among them.
   [[nodiscard]] std::size_t classes() const noexcept { return classes_; }
@@ -153,7 +166,7 @@ class EntityTable {
   SipKey key_;
   std::size_t classes_ = 0;
   std::array<std::size_t, kEntityKinds> by_kind_{};
-  TextArena names_;
+  EntityNames names_;
   Slab<Entity> entities_;
   Slab<Hold> holds_;
   std::vector<ObjectRecord> objects_;
@@ -163,10 +176,6 @@ class EntityTable {
   std::unordered_map<std::string, std::uint16_t> notes_by_text_;
 };
 
-/// 0 for what others wait for, rising to what waits for all others.
-[[nodiscard]] std::uint8_t entity_rank(EntityKind kind, std::string_view name) noexcept;
-/// The match of a settings class, "<class>.#".
-[[nodiscard]] bool is_class_settings(EntityKind kind, std::string_view name) noexcept;
 [[nodiscard]] constexpr bool is_link_kind(EntityKind kind) noexcept {
   return kind == EntityKind::kAutoLink || kind == EntityKind::kLinkRoute;
 }

@@ -57,7 +57,7 @@ struct Flight {
   std::uint16_t operation = 0;
   bool agent = false, settings = false;
   std::uint64_t link_changes = 0;
-  ContentHash hash{};
+  std::uint64_t hash = 0;  ///< of `desired`, entity_hash()
   DesiredEntity desired;
   TimePoint sent{};
 };

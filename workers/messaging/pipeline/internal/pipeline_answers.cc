@@ -83,7 +83,7 @@ void PipelineCore::unanswered(const Flight& flight, TimePoint now, bool back_off
       set_presence(entity, Presence::kUnsure);
       break;
     case ExchangeStep::kUpdate:
-      entity.applied = {};
+      entity.applied = 0;
       break;
     case ExchangeStep::kLook:
       --lookers_;
@@ -136,7 +136,7 @@ void PipelineCore::entity_answer(std::uint32_t index, Flight& flight, const Mana
         now + (now - flight.sent) * (entity.link == LinkState::kActive || has_bulk() ? 19 : 1);
   }
   if (outcome.verdict == Verdict::kForbidden) {
-    exchanges.failed(now, std::string(entity.name()), outcome.text, outcome.code);
+    exchanges.failed(now, table.name(entity), outcome.text, outcome.code);
     forbidden(outcome.text, now);
     reconsider(index);
     look_again(index, now);
@@ -147,7 +147,7 @@ void PipelineCore::entity_answer(std::uint32_t index, Flight& flight, const Mana
     clear_trouble();
   }
   if (outcome.verdict == Verdict::kMalformed && flight.step == ExchangeStep::kLook) {
-    exchanges.failed(now, std::string(entity.name()), outcome.text, outcome.code);
+    exchanges.failed(now, table.name(entity), outcome.text, outcome.code);
     reconsider(index);
     look_again(index, now);
     return;
@@ -184,7 +184,7 @@ void PipelineCore::entity_answer(std::uint32_t index, Flight& flight, const Mana
 }
 
 /// It is there as it was sent.
-void PipelineCore::applied(std::uint32_t index, const ContentHash& hash, TimePoint now) {
+void PipelineCore::applied(std::uint32_t index, EntityHash hash, TimePoint now) {
   Entity& entity = table[index];
   set_presence(entity, Presence::kPresent);
   entity.applied = hash;
@@ -212,8 +212,7 @@ void PipelineCore::created(std::uint32_t index, const Flight& flight, const Enti
         set_presence(entity, Presence::kAbsent);
         repaired(index, DriftRepair::Cause::kMissing);
       }
-      if (is_class_settings(entity.kind, entity.name()) && !entity.checked &&
-          is_allowed(entity.kind, Operation::kRead)) {
+      if (table.is_class(entity) && !entity.checked && is_allowed(entity.kind, Operation::kRead)) {
         entity.checked = true;
         applied(index, flight.hash, now);
         table[index].read = true;  // BH-3
@@ -252,7 +251,7 @@ void PipelineCore::created(std::uint32_t index, const Flight& flight, const Enti
       return;
     case Verdict::kDifferent:
       set_presence(entity, Presence::kPresent);
-      entity.applied = {};
+      entity.applied = 0;
       if (entity.kind == EntityKind::kQueue) {
         reconsider(index, true);  // BH-2: there already, and of another kind
         return;
@@ -306,7 +305,7 @@ void PipelineCore::read_back(std::uint32_t index, const Flight& flight,
     case Verdict::kExists:
     case Verdict::kDifferent:
       set_presence(entity, Presence::kPresent);
-      entity.applied = {};
+      entity.applied = 0;
       if (was_applied) {
         repaired(index, DriftRepair::Cause::kDifferent);
         if (entity.kind == EntityKind::kAddressSettings && ++entity.failures > 1) {
@@ -356,7 +355,7 @@ void PipelineCore::updated(std::uint32_t index, const Flight& flight, const Enti
       reconsider(index, true);
       return;
     case Verdict::kDifferent:
-      entity.applied = {};
+      entity.applied = 0;
       if (entity.kind != EntityKind::kQueue) {
         entity.replace = true;
         reconsider(index, true);
@@ -378,7 +377,7 @@ void PipelineCore::deleted(std::uint32_t index, const Flight& flight, const Enti
   Entity& entity = table[index];
   if (outcome.verdict == Verdict::kDone && flight.step == ExchangeStep::kClearAliases) {
     entity.cleared = true;
-    entity.applied = {};
+    entity.applied = 0;
     reconsider(index, true);
     return;
   }
@@ -387,7 +386,7 @@ void PipelineCore::deleted(std::uint32_t index, const Flight& flight, const Enti
       repaired(index, DriftRepair::Cause::kOrphan);
     }
     set_presence(entity, Presence::kAbsent);
-    entity.applied = {};
+    entity.applied = 0;
     entity.replace = entity.cleared = entity.foreign = false;
     entity.failures = 0;
     table.set_note(entity, {});
@@ -395,7 +394,7 @@ void PipelineCore::deleted(std::uint32_t index, const Flight& flight, const Enti
     return;
   }
   if (entity.foreign) {
-    exchanges.failed(now, std::string(entity.name()), outcome.text, outcome.code);
+    exchanges.failed(now, table.name(entity), outcome.text, outcome.code);
     set_presence(entity, Presence::kAbsent);  // it is left
     reconsider(index);
     return;
@@ -406,7 +405,7 @@ void PipelineCore::deleted(std::uint32_t index, const Flight& flight, const Enti
 void PipelineCore::fail(std::uint32_t index, std::string_view text, std::int64_t code,
                         TimePoint now) {
   Entity& entity = table[index];
-  exchanges.failed(now, std::string(entity.name()), text, code);
+  exchanges.failed(now, table.name(entity), text, code);
   table.set_note(entity, text.empty() ? "failed without a word" : text);
   entity.failures =
       static_cast<std::uint8_t>(std::min<unsigned>(entity.failures + 1U, kMostFailures));
@@ -450,7 +449,7 @@ void PipelineCore::looked(std::uint32_t index, const Flight& flight, const Entit
         return;
       }
       if (entity.applied == flight.hash) {
-        entity.applied = {};
+        entity.applied = 0;
         repaired(index, DriftRepair::Cause::kDifferent);
       }
       reconsider(index, true);
@@ -460,7 +459,7 @@ void PipelineCore::looked(std::uint32_t index, const Flight& flight, const Entit
     case Verdict::kRefused:
     case Verdict::kForbidden:
     case Verdict::kMalformed:
-      exchanges.failed(now, std::string(entity.name()), outcome.text, outcome.code);
+      exchanges.failed(now, table.name(entity), outcome.text, outcome.code);
       reconsider(index);
       look_again(index, now);
       return;

@@ -13,7 +13,8 @@ constexpr std::array<std::string_view, 3> kLinkColumns = {"name", "operStatus", 
 constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connectionStatus",
                                                                "connectionMsg"};
 constexpr Duration kScanRetry = seconds(1);
-constexpr Duration kLookAfterBulk = seconds(1);
+constexpr Duration kLookAfterBulk = seconds(1);  ///< and one more for so many that wait
+constexpr std::size_t kManyLooks = 10'000;
 constexpr std::int64_t kSpread = 20;  ///< MD-5: 10 to 29 s of half an hour
 constexpr std::uint8_t kNewFor = 3;   ///< looks at a link that come before those at older ones
 constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
@@ -271,7 +272,7 @@ void PipelineCore::everything_absent() {
         continue;
       }
       set_presence(entity, Presence::kAbsent);
-      entity.applied = {};
+      entity.applied = 0;
       entity.verify = entity.read = entity.checked = false;
       if (entity.activity == Activity::kResting) {
         entity.activity = Activity::kIdle;
@@ -536,7 +537,9 @@ void PipelineCore::on_timer(TimePoint now) {
       reconsider(timer.entity);
     } else if (entity.activity == Activity::kIdle && entity.settled && connected) {
       if (entity.waiting && waiting_ >= params_.most_read && has_bulk()) {
-        arm(timer.entity, now + kLookAfterBulk);  // what is being made comes first
+        // What is being made comes first.
+        arm(timer.entity,
+            now + kLookAfterBulk * static_cast<std::int64_t>(1 + waiting_ / kManyLooks));
       } else if (entity.waiting && waiting_ >= params_.most_read && small_enough(entity.kind)) {
         ask(Question::kStates, entity.kind);
         look_again(timer.entity, now);

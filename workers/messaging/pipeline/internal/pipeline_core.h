@@ -106,7 +106,7 @@ class PipelineCore {
                TimePoint now);
   void looked(std::uint32_t index, const Flight& flight, const EntityOutcome& outcome,
               TimePoint now);
-  void applied(std::uint32_t index, const ContentHash& hash, TimePoint now);
+  void applied(std::uint32_t index, EntityHash hash, TimePoint now);
   void fail(std::uint32_t index, std::string_view text, std::int64_t code, TimePoint now);
   [[nodiscard]] bool may_read_queue(TimePoint now);
   void forbidden(std::string_view text, TimePoint now);

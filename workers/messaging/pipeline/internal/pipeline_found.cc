@@ -57,9 +57,9 @@ void PipelineCore::router_row(const Scan& scan, std::string_view name, const krm
   }
   if (scan.question == Question::kTable) {
     const DesiredEntity* desired = render(entity);
-    if (desired != nullptr && content_hash(*desired) == entity.applied &&
+    if (desired != nullptr && entity_hash(*desired) == entity.applied &&
         !differing(*desired, row).empty()) {
-      entity.applied = {};
+      entity.applied = 0;
       repaired(index, DriftRepair::Cause::kDifferent);
       reconsider(index);
       return;
@@ -126,7 +126,7 @@ void PipelineCore::names_page(const Scan& scan, const krm::Json& names) {
       continue;
     }
     set_presence(entity, Presence::kAbsent);
-    entity.applied = {};
+    entity.applied = 0;
     if (table.is_wanted(entity)) {
       is_missing = true;
       repaired(index, DriftRepair::Cause::kMissing);
@@ -196,16 +196,16 @@ void PipelineCore::queue_row(Scan& scan, std::string_view name, const krm::Json&
   }
   entity.seen = scan.round;
   const bool differs = !queue_differs(*desired, row).empty();
-  const ContentHash hash = content_hash(*desired);
+  const EntityHash hash = entity_hash(*desired);
   if (entity.compare) {
     entity.compare = false;
     set_presence(entity, Presence::kPresent);
-    entity.applied = differs ? ContentHash{} : hash;
+    entity.applied = differs ? EntityHash{0} : hash;
     entity.failures = 0;
     table.set_note(entity, {});
     reconsider(index);
   } else if (differs && entity.applied == hash) {
-    entity.applied = {};
+    entity.applied = 0;
     repaired(index, DriftRepair::Cause::kDifferent);
     reconsider(index);
   }

@@ -32,7 +32,7 @@ void PipelineCore::want(ObjectId object, std::span<const DesiredEntity> entities
   held.reserve(entities.size() + old.size());
   std::size_t cursor = 0;
   for (const DesiredEntity& one : entities) {
-    const ContentHash hash = content_hash(one);
+    const EntityHash hash = entity_hash(one);
     const std::uint32_t index = table.ensure(one.kind, one.name);
     // As a rule an object names the same ones in the same order.
     std::uint32_t hold = kNoIndex;
@@ -126,7 +126,7 @@ void PipelineCore::release(std::uint32_t hold) {
 
 void PipelineCore::assume(ObjectId object, std::span<const DesiredEntity> entities, bool active) {
   for (const DesiredEntity& one : entities) {
-    const ContentHash hash = content_hash(one);
+    const EntityHash hash = entity_hash(one);
     const std::uint32_t index = table.ensure(one.kind, one.name);
     bool is_held = false;
     std::uint32_t* end = &table.object(object).holds;
@@ -203,7 +203,7 @@ ObjectProgress PipelineCore::progress(ObjectId object) const {
                : entity.kind == EntityKind::kAddressSettings ? "settings"
                                                              : "divert";
       }
-      return std::string(kind) + " " + std::string(entity.name()) + ": " + std::string(note);
+      return std::string(kind) + " " + table.name(entity) + ": " + std::string(note);
     };
     if (!hold.wanted) {
       ++out.leftover;
@@ -266,7 +266,7 @@ void PipelineCore::repaired(std::uint32_t index, DriftRepair::Cause cause) {
   const Entity& entity = table[index];
   ++exchanges.counts().repairs[entity.kind];
   repairs_.push_back({entity.holds == kNoIndex ? kNoIndex : table.hold(entity.holds).object,
-                      entity.kind, std::string(entity.name()), cause});
+                      entity.kind, table.name(entity), cause});
 }
 
 void PipelineCore::tell() {

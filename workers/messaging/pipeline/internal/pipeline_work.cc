@@ -274,7 +274,7 @@ const DesiredEntity* PipelineCore::render(const Entity& entity) {
     rendered_ = callbacks_.render ? callbacks_.render(object) : std::vector<DesiredEntity>();
     rendered_object_ = object;
   }
-  const std::string_view name = entity.name();
+  const std::string name = table.name(entity);
   for (const DesiredEntity& one : rendered_) {
     if (one.kind == entity.kind && one.name == name) {
       return &one;
@@ -293,7 +293,7 @@ std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index,
   flight.agent = is_agent_kind(entity.kind);
   if (step == ExchangeStep::kDelete || step == ExchangeStep::kClearAliases) {
     flight.desired.kind = entity.kind;
-    flight.desired.name = entity.name();
+    flight.desired.name = table.name(entity);
   } else {
     const DesiredEntity* desired = render(entity);
     if (desired == nullptr) {
@@ -301,7 +301,7 @@ std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index,
       return std::nullopt;
     }
     flight.desired = *desired;
-    flight.hash = content_hash(*desired);
+    flight.hash = entity_hash(*desired);
     if (flight.hash != entity.wanted) {
       entity.wanted = flight.hash;  // the object is ahead of its want()
     }
@@ -316,7 +316,7 @@ std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index,
   }
   Send out;
   if (step == ExchangeStep::kClearAliases) {
-    out.request = clear_aliases_request(entity.name());
+    out.request = clear_aliases_request(table.name(entity));
   } else {
     Expected<ManagementRequest> request = entity_request(operation, flight.desired);
     if (!request) {
@@ -328,7 +328,7 @@ std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index,
   if (entity.kind == EntityKind::kAddressSettings && operation != Operation::kRead) {
     flight.settings = true;
     ComponentPipeline::Counts& counts = exchanges.counts();
-    ++(is_class_settings(entity.kind, entity.name()) ? counts.class_writes : counts.exact_writes);
+    ++(table.is_class(entity) ? counts.class_writes : counts.exact_writes);
   }
   flight.operation = exchanges.operation(out.request);
   lookers_ += step == ExchangeStep::kLook ? 1 : 0;

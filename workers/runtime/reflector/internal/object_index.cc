@@ -1,104 +1,124 @@
 #include "workers/runtime/reflector/internal/object_index.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace kintsugi::workers {
 
-std::uint32_t& ObjectIndex::first(Id object) {
-  std::vector<std::uint32_t>& all = (object & kOther) == 0 ? firsts_ : others_;
-  const std::size_t at = object & ~kOther;
-  if (at >= all.size()) {
-    all.resize(at + 1, kEnd);
+namespace {
+constexpr ObjectIndex::Id kNone = shards::KeyTable::kNone;
+}  // namespace
+
+void ObjectIndex::make_room(Id object) {
+  std::vector<Posting>& all = (object & kOther) == 0 ? firsts_ : others_;
+  if (const std::size_t at = object & ~kOther; at >= all.size()) {
+    all.resize(at + 1);
   }
-  return all[at];
 }
 
-bool ObjectIndex::same(std::uint32_t at, const IndexValues& values) const noexcept {
-  for (std::size_t i = 0; i < values.size(); ++i, at = postings_[at].sibling) {
-    if (at == kEnd || values_.key(postings_[at].value) != values[i]) {
+bool ObjectIndex::same(Id object, const IndexValues& values) const noexcept {
+  const Id first = posting(object).value;
+  const auto rest = rest_.find(object);
+  const std::size_t more = rest == rest_.end() ? 0 : rest->second.size();
+  if (values.size() != (first == kNone ? 0 : 1 + more)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Id value = i == 0 ? first : posting(rest->second[i - 1]).value;
+    if (values_.key(value) != values[i]) {
       return false;
     }
   }
-  return at == kEnd;
+  return true;
 }
 
-bool ObjectIndex::names(std::uint32_t at, Id value) const noexcept {
-  for (; at != kEnd; at = postings_[at].sibling) {
-    if (postings_[at].value == value) {
-      return true;
-    }
-  }
-  return false;
+bool ObjectIndex::names(Id object, Id value) const noexcept {
+  const auto rest = rest_.find(object);
+  return posting(object).value == value ||
+         (rest != rest_.end() &&
+          std::any_of(rest->second.begin(), rest->second.end(),
+                      [&](std::uint32_t at) { return posting(at).value == value; }));
 }
 
-std::uint32_t ObjectIndex::link(Id object, Id value) {
-  std::uint32_t at = free_;
-  if (at == kEnd) {
-    at = static_cast<std::uint32_t>(postings_.size());
-    postings_.emplace_back();
-  } else {
-    free_ = postings_[at].next;
-  }
+void ObjectIndex::link(std::uint32_t at, Id value) {
   if (value >= heads_.size()) {
     heads_.resize(value + 1, kEnd);
   }
   const std::uint32_t next = std::exchange(heads_[value], at);
-  postings_[at] = {object, value, next, kEnd, kEnd};
+  posting(at) = {value, next, kEnd};
   if (next != kEnd) {
-    postings_[next].previous = at;
+    posting(next).previous = at;
   }
-  return at;
 }
 
 void ObjectIndex::unlink(std::uint32_t at) {
-  const Posting gone = postings_[at];
+  const Posting gone = std::exchange(posting(at), {});
   if (gone.next != kEnd) {
-    postings_[gone.next].previous = gone.previous;
+    posting(gone.next).previous = gone.previous;
   }
   if (gone.previous != kEnd) {
-    postings_[gone.previous].next = gone.next;
-  } else {
-    heads_[gone.value] = gone.next;
-    if (gone.next == kEnd) {
-      const std::string text(values_.key(gone.value));
-      values_.erase(text);
-    }
+    posting(gone.previous).next = gone.next;
+    return;
   }
-  postings_[at].next = std::exchange(free_, at);
+  heads_[gone.value] = gone.next;
+  if (gone.next == kEnd) {
+    const std::string text(values_.key(gone.value));
+    values_.erase(text);
+  }
+}
+
+void ObjectIndex::add(Id object, Id value) {
+  if (posting(object).value == kNone) {
+    return link(object, value);
+  }
+  auto at = static_cast<std::uint32_t>(more_.size());
+  if (free_.empty()) {
+    more_.emplace_back();
+  } else {
+    at = free_.back();
+    free_.pop_back();
+  }
+  more_[at].object = object;
+  link(kMore | at, value);
+  rest_[object].push_back(kMore | at);
 }
 
 void ObjectIndex::set(Id object, const IndexValues& values) {
-  if (same(first(object), values)) {
+  make_room(object);
+  if (same(object, values)) {
     return;
   }
   remove(object);
-  std::uint32_t last = kEnd;
   for (std::size_t i = 0; i < values.size(); ++i) {
     Id value = values_.find(values[i]);
-    if (value == shards::KeyTable::kNone) {
+    if (value == kNone) {
       values_.put(values[i], 0, &value);
     }
-    if (names(first(object), value)) {
-      continue;
+    if (!names(object, value)) {
+      add(object, value);
     }
-    const std::uint32_t at = link(object, value);
-    (last == kEnd ? first(object) : postings_[last].sibling) = at;
-    last = at;
   }
 }
 
 void ObjectIndex::remove(Id object) {
-  std::uint32_t at = std::exchange(first(object), kEnd);
-  while (at != kEnd) {
-    const std::uint32_t next = postings_[at].sibling;
-    unlink(at);
-    at = next;
+  make_room(object);
+  if (posting(object).value == kNone) {
+    return;
+  }
+  unlink(object);
+  if (const auto rest = rest_.find(object); rest != rest_.end()) {
+    for (const std::uint32_t at : rest->second) {
+      unlink(at);
+      free_.push_back(at & ~kMore);
+    }
+    rest_.erase(rest);
   }
 }
 
 std::size_t ObjectIndex::bytes() const noexcept {
-  return values_.bytes() + postings_.capacity() * sizeof(Posting) +
-         (heads_.capacity() + firsts_.capacity() + others_.capacity()) * sizeof(std::uint32_t);
+  return values_.bytes() + (firsts_.capacity() + others_.capacity()) * sizeof(Posting) +
+         more_.capacity() * sizeof(More) +
+         (heads_.capacity() + free_.capacity()) * sizeof(std::uint32_t);
 }
 
 }  // namespace kintsugi::workers

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "workers/runtime/placement/ring_policy.h"
+#include "workers/runtime/ring/ring_driver.h"
 
 namespace kintsugi::workers {
 
