@@ -58,15 +58,15 @@ net::Task<Outcome> AddressControl::reconcile(ObjectRefKey key) {
   if (cached == nullptr) {
     co_return Outcome::done();
   }
-  const bool deleting = cached->deleting();
-  net::Task<Outcome> work = deleting ? take_away(key) : make(key);
+  const bool deleting = cached->deleting(), for_change = site_.is_for_change(key.kind);
+  net::Task<Outcome> work = deleting ? take_away(key) : make(key, for_change);
   const Outcome outcome = co_await work;
   co_return outcome;
 }
 
-net::Task<Outcome> AddressControl::make(ObjectRefKey key) {
+net::Task<Outcome> AddressControl::make(ObjectRefKey key, bool for_change) {
   for (int looks = 0; looks < kMostLooks; ++looks) {
-    Turn turn = look(key);
+    Turn turn = look(key, for_change);
     switch (turn.kind) {
       case Turn::Kind::kFinalizer: {
         net::Task<Outcome> finalizing = site_.add_finalizer(key);
@@ -102,10 +102,13 @@ net::Task<Outcome> AddressControl::make(ObjectRefKey key) {
   co_return Outcome::requeue_after(kNotSynced);
 }
 
-AddressControl::Turn AddressControl::look(const ObjectRefKey& key) {
+AddressControl::Turn AddressControl::look(const ObjectRefKey& key, bool for_change) {
   const CachedAddress& cached = *find_address(site_, key);
   AddressFacts facts = address_facts(site_, key, cached);
   if (facts.place.space != nullptr) {
+    if (for_change) {
+      facts.place.infra->work->set_urgent(facts.number, true);
+    }
     enter_space(site_, facts);
     judge_address(site_, facts);
     if (!facts.refused && facts.parsed.valid) {
@@ -214,6 +217,7 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
     status.erase("configuration");
   }
   if (same_status(facts.status(), status)) {
+    work.set_urgent(facts.number, false);
     return {Turn::Kind::kNothing, {}, false, {}};
   }
   return {Turn::Kind::kTell, std::move(status), false, {}};

@@ -31,9 +31,9 @@ class AddressControl {
     bool precise = false;  ///< with the revision that was read as precondition
     Duration again{};      ///< of kLater
   };
-  [[nodiscard]] net::Task<Outcome> make(ObjectRefKey key);
+  [[nodiscard]] net::Task<Outcome> make(ObjectRefKey key, bool for_change);
   [[nodiscard]] net::Task<Outcome> take_away(ObjectRefKey key);
-  [[nodiscard]] Turn look(const ObjectRefKey& key);
+  [[nodiscard]] Turn look(const ObjectRefKey& key, bool for_change);
   [[nodiscard]] Turn place(AddressFacts& facts);
   [[nodiscard]] bool withdraw(const AddressFacts& facts);
   [[nodiscard]] Turn apply(const AddressFacts& facts, const SettingsChoice& settings);

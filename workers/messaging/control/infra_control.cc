@@ -206,7 +206,9 @@ OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
         return render_space(site_, of, at);
     }
   };
-  calls.changed = [this](const ObjectRefKey& of) { site_.look_at(of); };
+  calls.changed = [this](const ObjectRefKey& of, Priority priority) {
+    site_.look_at(of.kind, of.key.view(), priority);
+  };
   calls.reach = [this](const ObjectRefKey& of) {
     site_.look_at(of.kind, of.key.view(), Priority::kRetry);
   };

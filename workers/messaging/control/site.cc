@@ -121,6 +121,10 @@ Step Site::step(const ObjectRefKey& object) const {
   return unit_.step(*controllers_[static_cast<std::size_t>(object.kind)], object.key.view());
 }
 
+bool Site::is_for_change(MessagingKind kind) const noexcept {
+  return controllers_[static_cast<std::size_t>(kind)]->starting() == Priority::kLive;
+}
+
 std::string Site::not_ready() const {
   return !trouble_.empty() ? trouble_ : !directory_.synced() ? "has not read all objects yet" : "";
 }

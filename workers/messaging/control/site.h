@@ -111,6 +111,9 @@ class Site {
     controllers_[static_cast<std::size_t>(kind)] = &controller;
   }
   [[nodiscard]] Step step(const ObjectRefKey& object) const;
+  /// Whether the turn that has just begun, of that kind, is for a change, and not for what was
+  /// there before.
+  [[nodiscard]] bool is_for_change(MessagingKind kind) const noexcept;
   /// An object's turn: something that it depends on is another thing.
   void look_at(MessagingKind kind, const QueueKey& key, Priority priority = Priority::kLive) const;
   void look_at(const ObjectRefKey& object) const { look_at(object.kind, object.key.view()); }

@@ -62,7 +62,7 @@ struct FailedExchange {
 /// parallel, at most `window` requests at a time, kinds of the router's agent at most
 /// `agent_window`, settings of brokers one at a time and at most a fifth of the time (BH-1).
 /// Nothing is sent for what is applied already. Contents are not kept: they are rendered when they
-/// are sent. Memory: about 150 B an entity.
+/// are sent. Memory: about 90 B an entity.
 /// Threads: one at a time. Lifetime: callbacks may call every const member, want() and forget().
 class ComponentPipeline {
  public:

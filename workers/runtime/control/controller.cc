@@ -137,6 +137,7 @@ void Controller::start(const KeyedQueue::Item& item) {
   Run& run = **free;
   run.item = item;
   run.begin = loop_.now();
+  starting_ = item.priority;
   ++running_;
   run.deadline.start(params_.deadline, [this, &run] {
     ++counts_.timeouts;

@@ -74,6 +74,8 @@ class Controller {
   /// Ends running reconciles that `which` says yes to; their keys are dropped.
   void cut(const std::function<bool(const QueueKey&)>& which);
 
+  /// Of the key whose reconcile began last; for its first step.
+  [[nodiscard]] Priority starting() const noexcept { return starting_; }
   [[nodiscard]] std::size_t running() const noexcept { return running_; }
   /// The keys that are being worked on.
   void each_running(const std::function<void(const QueueKey&)>& visit) const;
@@ -101,6 +103,7 @@ class Controller {
   bool woken_ = false;
   bool pumping_ = false;  // whoever ends is followed at once
   bool waiting_ = false;
+  Priority starting_ = Priority::kInitial;
   std::function<void()> idle_;
   ControllerCounts counts_;
   net::Timer timer_;

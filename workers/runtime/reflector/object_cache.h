@@ -30,7 +30,8 @@ struct Projection {
   };
   std::vector<Index> indexes;
   /// Whether an own write, laid over `before`, brought nothing of somebody else's that the role
-  /// acts upon; its echo is told as such. Empty: no.
+  /// Whether `after` brings nothing over `before` that the role acts upon: the echo of an own write
+  /// is told as such, what others wrote as minor. Empty: no.
   std::function<bool(const T& before, const T& after)> same;
 };
 

@@ -74,7 +74,9 @@ class Cached {
     const char* const kinds = "+~-";
     log.push_back(kinds[static_cast<int>(change.kind)] + std::string(change.key.cluster) + "/" +
                   std::string(change.key.name) + (change.initial ? " initial" : "") +
-                  (change.echo ? " echo" : ""));
+                  (change.echo    ? " echo"
+                   : change.minor ? " minor"
+                                  : ""));
   }
   void data(const std::string& bytes) { (void)fsm.on_data(bytes, now); }
   void lay(const std::string& text) { cache.lay(*krm::Json::parse(text), now); }
@@ -296,11 +298,12 @@ TEST(ObjectCache, RT34_TheEchoOfAnOwnWriteIsToldAsOne) {
   c.data(event("MODIFIED", object("a", 21, "blue")));
   EXPECT_EQ(c.log, (Log{"~one/a echo", "~one/a echo"}));
   c.data(event("MODIFIED", object("a", 22, "blue")));
-  EXPECT_EQ(c.log.back(), "~one/a") << "somebody else's";
+  EXPECT_EQ(c.log.back(), "~one/a minor") << "somebody else's";
   c.lay(object("b", 30, "green", R"("x")"));
   c.data(event("MODIFIED", object("b", 29, "red", R"("x")")));
+  EXPECT_EQ(c.log.back(), "~one/b");
   c.data(event("MODIFIED", object("b", 30, "green", R"("x")")));
-  EXPECT_EQ(c.log.back(), "~one/b") << "it brought what somebody else wrote before it";
+  EXPECT_EQ(c.log.back(), "~one/b minor") << "it brought what somebody else wrote before it";
   c.lay(object("n", 40, "green"));
   c.data(event("ADDED", object("n", 40, "green")));
   EXPECT_EQ(c.log.back(), "+one/n") << "nothing is known of what it was";

@@ -105,7 +105,9 @@ void Unit::on_change(Controller& controller, const CacheChange& change) {
   note_shown(change);
   if (!change.echo) {
     controller.add({change.key.cluster, change.key.ns, change.key.name},
-                   change.initial ? Priority::kInitial : Priority::kLive);
+                   change.initial ? Priority::kInitial
+                   : change.minor ? Priority::kRetry
+                                  : Priority::kLive);
   }
 }
 

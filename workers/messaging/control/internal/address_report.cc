@@ -100,13 +100,14 @@ bool AddressReport::is_on_its_way() const {
       seen->as_integer() != facts_.address().id.generation) {
     return false;
   }
+  const bool urgent = facts_.place.infra->work->is_urgent(facts_.number);
   bool all = true;
   for (const ComponentView& one : components_) {
     const ObjectProgress& progress = one.progress;
     if (!one.connected || !progress.error.empty() || !progress.link_error.empty()) {
       return false;
     }
-    all = all && progress.settled() && progress.active >= progress.links;
+    all = all && progress.settled() && (urgent || progress.active >= progress.links);
   }
   return !all;
 }

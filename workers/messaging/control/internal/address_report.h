@@ -27,7 +27,7 @@ class AddressReport {
   /// has none of them.
   void add_components(const DesiredEntities& entities, const std::vector<std::string>& hosts);
   /// After add_components(): nothing is amiss, and something is still to come. Its status says so,
-  /// or what was before that.
+  /// or what was before that. Of an urgent one links are nothing to wait for.
   [[nodiscard]] bool is_on_its_way() const;
   /// Where it is to be and by what name, and no condition yet: the least that is written before the
   /// first request is sent. Of an address without a status.

@@ -8,6 +8,7 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr ObjectId kReachedAtOnce = 1024;
+constexpr std::size_t kMostUrgent = 64;
 
 /// Nothing is amiss, and another change will come.
 bool is_under_way(const ObjectProgress& progress) {
@@ -76,10 +77,15 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
     if (object == turn_of_) {
       return;
     }
-    if (!self->pipeline->is_connected() || !callbacks_.busy() ||
-        !is_under_way(self->pipeline->progress(object))) {
-      callbacks_.changed(this->object(object));
+    const bool busy = self->pipeline->is_connected() && callbacks_.busy();
+    const bool urgent = urgent_[object];
+    if (busy) {
+      const ObjectProgress progress = self->pipeline->progress(object);
+      if (is_under_way(progress) && !(urgent && progress.settled())) {
+        return;
+      }
     }
+    callbacks_.changed(this->object(object), busy && !urgent ? Priority::kRetry : Priority::kLive);
   };
   calls.repaired = [this, self](const DriftRepair& repair) {
     const bool known = numbers_.is_used(repair.object);
@@ -131,6 +137,7 @@ ObjectId InfraWork::number(const ObjectRefKey& object) {
   const ObjectId number = numbers_.ensure(object);
   if (number >= seen_.size()) {
     seen_.resize(std::size_t{number} + 1);
+    urgent_.resize(seen_.size());
   }
   return number;
 }
@@ -159,6 +166,13 @@ void InfraWork::want_nothing(const ObjectRefKey& object, ComponentKind kind) {
     if (one->kind == kind) {
       want(object, *one, {});
     }
+  }
+}
+
+void InfraWork::set_urgent(ObjectId number, bool urgent) {
+  if (urgent_[number] != urgent && (!urgent || urgent_ones_ < kMostUrgent)) {
+    urgent_[number] = urgent;
+    urgent_ones_ += urgent ? 1 : static_cast<std::size_t>(-1);
   }
 }
 
@@ -209,6 +223,7 @@ void InfraWork::forget(const ObjectRefKey& object) {
   }
   numbers_.drop(*number);
   seen_[*number] = false;
+  set_urgent(*number, false);
 }
 
 void InfraWork::reach_those_at(std::span<const InfraComponent* const> components, bool everyone) {

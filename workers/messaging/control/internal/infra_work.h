@@ -38,9 +38,10 @@ class InfraWork {
  public:
   struct Callbacks {
     std::function<std::vector<DesiredEntity>(const ObjectRefKey&, const InfraComponent&)> render;
-    std::function<void(const ObjectRefKey&)> changed;  ///< its progress is another one
-    std::function<void(const ObjectRefKey&)> reach;    ///< of reach_those_at()
-    std::function<bool()> busy;  ///< whether to be silent of what only comes on
+    /// Its progress is another one.
+    std::function<void(const ObjectRefKey&, Priority)> changed;
+    std::function<void(const ObjectRefKey&)> reach;  ///< of reach_those_at()
+    std::function<bool()> busy;                      ///< whether to be silent of what only comes on
     /// Null for what belongs to no object, an orphan.
     std::function<void(const ObjectRefKey*, const InfraComponent&, const DriftRepair&)> repaired;
     std::function<bool(std::string_view)> ours;  ///< a name at brokers: of one of our spaces
@@ -106,6 +107,10 @@ class InfraWork {
   [[nodiscard]] ObjectId number(const ObjectRefKey& object);
   /// nullopt: it has none.
   [[nodiscard]] std::optional<ObjectId> known(const ObjectRefKey& object) const;
+  /// Somebody waits for what becomes of it: while much is under way it is told of as soon as all is
+  /// as wanted, others behind all that is to be made. No more than a few are.
+  void set_urgent(ObjectId number, bool urgent);
+  [[nodiscard]] bool is_urgent(ObjectId number) const { return urgent_[number]; }
   /// True once for each number.
   [[nodiscard]] bool first_sight(ObjectId number);
   /// Whether first_sight() was asked.
@@ -132,7 +137,8 @@ class InfraWork {
   Callbacks callbacks_;
   std::vector<std::unique_ptr<InfraComponent>> components_;
   ObjectNumbers numbers_;
-  std::vector<bool> seen_;
+  std::vector<bool> seen_, urgent_;
+  std::size_t urgent_ones_ = 0;
   bool complete_ = false;
   ObjectId turn_of_ = kNobody;
   struct Reaching {

@@ -188,7 +188,7 @@ void CacheCore::lift(std::uint32_t slot) {
 
 void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
   const bool known = holds(key.id);
-  store(key.id, key, object);
+  const bool same = store(key.id, key, object, known ? key.id : shards::KeyTable::kNone);
   if (!known) {
     clusters_.add(key.cluster, key.id);
   }
@@ -213,7 +213,8 @@ void CacheCore::on_upsert(const ObjectKey& key, const krm::Json& object) {
   tell({.key = key,
         .kind = known ? Kind::kUpdated : Kind::kAdded,
         .initial = !synced_,
-        .echo = echo});
+        .echo = echo,
+        .minor = same});
 }
 
 void CacheCore::on_delete(const ObjectKey& key) {

@@ -25,6 +25,8 @@ struct CacheChange {
   bool initial = false;  ///< of the first list, or told to a handler that came later: priority -100
   /// An own write comes back, and brought nothing else that Projection::same looks at.
   bool echo = false;
+  /// It brought nothing that Projection::same looks at, whoever wrote it.
+  bool minor = false;
   /// Of kDeleted: the last state said that it would be (deletionTimestamp). Else it may as well
   /// have gone elsewhere with its cluster: Unit::when_deleted.
   bool announced = false;
