@@ -172,13 +172,13 @@ class Bench:
         self.faults.append(f"{self.active(worker)} of {count} addresses are Active after {deadline} s")
         return time.monotonic()
 
-    def until_told(self, worker, deadline=600):
-        """Until statuses say what was applied: no turn waits, and hardly anything is written for a while but of links, which are looked at
+    def until_told(self, worker, count, deadline=600):
+        """Until statuses say what was applied, the third write of each: no turn waits, and hardly anything is written for a while but of links, which are looked at
         one after the other, some 400 a second."""
         end, before = time.monotonic() + deadline, -1
         while time.monotonic() < end:
             written = worker.metric("rest_client_requests_total")
-            if 0 <= before and written - before < 1_600 and worker.metric("workqueue_depth") == 0:
+            if written >= 2.9 * count and written - before < 1_600 and worker.metric("workqueue_depth") == 0:
                 return
             before = written
             time.sleep(4)
@@ -293,7 +293,7 @@ class Bench:
         self.row("worker's CPU for that, for each address", "-", f"{(machine.cpu_ns(worker.process.pid) - spent) / 1e3 / count:.0f} us")
 
     def worker_restart(self, worker, count):
-        self.until_told(worker)
+        self.until_told(worker, count)
         worker.stop()
         before = {fake.kind: fake.sent() for fake in (self.router, self.broker)}
         begin = time.monotonic()
@@ -386,7 +386,7 @@ def main():
     parser.add_argument("--confirmed-only", action="store_true", help="waits for no link: above 5,000 addresses their state is read one by one")
     parser.add_argument("--serial", action="store_true", help="fakes do one operation after the other")
     parser.add_argument("--reconciles", type=int, help="of one kind at a time, instead of the default")
-    parser.add_argument("--perf", help="files for profiles of the worker and the shard while they are made")
+    parser.add_argument("--perf", help="files for profiles of the worker and the shard while they are made, and of all at a restart")
     arguments = parser.parse_args()
     if arguments.full:
         arguments.addresses = 100_000

@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kLookAgain = seconds(2);  // for a cluster that may hold Leases
 constexpr Duration kDrainLook = milliseconds(20);
 constexpr Duration kWeigh = seconds(10);
+constexpr int kSeldom = 6;  // of these, for what only changed
 constexpr std::size_t kCoordinatorSlot = kRingPartitions;  // of the journal's epochs
 
 /// The path of the endpoint's URL, without a slash at its end.
@@ -98,7 +99,8 @@ void Unit::set_pressure(bool pressure) {
 void Unit::add_source(Source source) { sources_.push_back(std::move(source)); }
 
 void Unit::on_change(Controller& controller, const CacheChange& change) {
-  unweighed_ = true;
+  const bool only_changed = change.kind == CacheChange::Kind::kUpdated;
+  weigh_in_ = only_changed ? (weigh_in_ == 0 ? kSeldom : weigh_in_) : 1;
   if (is_ignored_cluster(change.key.cluster)) {
     return;
   }
@@ -428,10 +430,10 @@ bool Unit::may_act(std::string_view ring_key) const noexcept {
   return ring_ != nullptr && ring_->may_start(partition_of(ring_key));
 }
 
-/// Counting walks all objects, so it is done only when one has changed: quiet must not cost what
-/// they cost.
+/// Counting walks all objects, so it is done only when there are others than before, and once a
+/// minute when some have changed: quiet must not cost what they cost.
 void Unit::weigh() {
-  if (std::exchange(unweighed_, false)) {
+  if (weigh_in_ > 0 && --weigh_in_ == 0) {
     weights_.fill(0);
     for (const Source& source : sources_) {
       source.each([&](const QueueKey& key) { ++weights_[source.of->partition(key)]; });

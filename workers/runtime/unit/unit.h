@@ -244,7 +244,7 @@ class Unit {
   PartitionSet started_;
   Drains draining_;
   bool loading_ = false;
-  bool unweighed_ = true;  // some object changed since these were counted
+  int weigh_in_ = 1;  // kWeigh until these are counted again; 0: nothing changed
   std::array<std::uint32_t, kRingPartitions> weights_{};
   std::unique_ptr<JournalKeeper> journal_;
   std::unique_ptr<RingDriver> ring_;
