@@ -225,7 +225,6 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
 
 void AddressControl::want(const AddressFacts& facts, const DesiredEntities& entities) {
   InfraWork& work = *facts.place.infra->work;
-  const bool first = work.is_urgent(facts.number);
   for (const auto& one : work.components()) {
     if (one->kind != ComponentKind::kBroker) {
       continue;
@@ -234,11 +233,10 @@ void AddressControl::want(const AddressFacts& facts, const DesiredEntities& enti
         std::find_if(entities.brokers.begin(), entities.brokers.end(),
                      [&](const auto& broker) { return broker.host == one->where.host; });
     work.want(facts.key, *one,
-              here == entities.brokers.end() ? std::span<const DesiredEntity>() : here->entities,
-              first);
+              here == entities.brokers.end() ? std::span<const DesiredEntity>() : here->entities);
   }
   if (work.settled(facts.key, ComponentKind::kBroker)) {
-    work.want_at_routers(facts.key, entities.routers, first);
+    work.want_at_routers(facts.key, entities.routers);
   }
 }
 
