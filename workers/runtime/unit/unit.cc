@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kLookAgain = seconds(2);  // for a cluster that may hold Leases
 constexpr Duration kDrainLook = milliseconds(20);
 constexpr Duration kWeigh = seconds(10);
-constexpr int kSeldom = 6;  // of these, for what only changed
+constexpr int kSeldom = 6;                                 // of these, for what only changed
 constexpr std::size_t kCoordinatorSlot = kRingPartitions;  // of the journal's epochs
 
 /// The path of the endpoint's URL, without a slash at its end.

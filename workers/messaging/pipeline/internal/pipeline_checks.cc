@@ -13,10 +13,9 @@ constexpr std::array<std::string_view, 3> kLinkColumns = {"name", "operStatus", 
 constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connectionStatus",
                                                                "connectionMsg"};
 constexpr Duration kScanRetry = seconds(1);
-constexpr Duration kLookAfterBulk = seconds(1);  ///< and one more for so many that wait
-constexpr std::size_t kManyLooks = 10'000;
-constexpr std::int64_t kSpread = 20;  ///< MD-5: 10 to 29 s of half an hour
-constexpr std::uint8_t kNewFor = 3;   ///< looks at a link that come before those at older ones
+constexpr Duration kLookAfterBulk = seconds(1);  ///< and one more for each most_queried
+constexpr std::int64_t kSpread = 20;             ///< MD-5: 10 to 29 s of half an hour
+constexpr std::uint8_t kNewFor = 3;  ///< looks at a link that come before those at older ones
 constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
 
 bool is_walk(Question question) noexcept {
@@ -537,9 +536,8 @@ void PipelineCore::on_timer(TimePoint now) {
       reconsider(timer.entity);
     } else if (entity.activity == Activity::kIdle && entity.settled && connected) {
       if (entity.waiting && waiting_ >= params_.most_read && has_bulk()) {
-        // What is being made comes first.
-        arm(timer.entity,
-            now + kLookAfterBulk * static_cast<std::int64_t>(1 + waiting_ / kManyLooks));
+        const auto times = static_cast<std::int64_t>(1 + waiting_ / params_.most_queried);
+        arm(timer.entity, now + kLookAfterBulk * times);  // what is being made comes first
       } else if (entity.waiting && waiting_ >= params_.most_read && small_enough(entity.kind)) {
         ask(Question::kStates, entity.kind);
         look_again(timer.entity, now);
