@@ -105,6 +105,9 @@ net::Task<Outcome> AddressControl::make(ObjectRefKey key, bool for_change) {
 AddressControl::Turn AddressControl::look(const ObjectRefKey& key, bool for_change) {
   const CachedAddress& cached = *find_address(site_, key);
   AddressFacts facts = address_facts(site_, key, cached);
+  if (facts.space && site_.begins_later(*facts.space->space)) {
+    return {Turn::Kind::kNothing, {}, false, {}};  // entering the space looks at all of it
+  }
   if (facts.place.space != nullptr) {
     if (for_change) {
       facts.place.infra->work->set_urgent(facts.number, true);

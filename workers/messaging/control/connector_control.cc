@@ -58,6 +58,9 @@ net::Task<Outcome> ConnectorControl::reconcile(ObjectRefKey key) {
   if (cached == nullptr) {
     co_return Outcome::done();
   }
+  if (end_place(site_, key).not_begun) {
+    co_return Outcome::requeue_after(kNotSynced);
+  }
   const bool deleting = cached->meta.deleting;
   net::Task<Outcome> work = deleting ? take_away(key) : make(key);
   const Outcome outcome = co_await work;
@@ -122,7 +125,7 @@ std::optional<krm::Json> ConnectorControl::judge(const ObjectRefKey& key) {
     conditions.push_back(std::move(*why));
     valid = false;
   }
-  if (place.space == nullptr && !place.not_begun) {
+  if (place.space == nullptr) {
     (void)take_off_routers(site_, key);
   }
   if (!valid && cached.status_json().text({"configuration"}).empty()) {
@@ -205,9 +208,6 @@ net::Task<Outcome> ConnectorControl::take_away(ObjectRefKey key) {
       co_return Outcome::done();
     }
     const EndPlace at = end_place(site_, key);
-    if (at.not_begun) {
-      co_return Outcome::requeue_after(kNotSynced);
-    }
     if (at.space != nullptr && cached.parsed.valid) {
       InfraWork& work = *at.infra->work;
       if (work.first_sight(work.number(key))) {

@@ -96,6 +96,9 @@ net::Task<Outcome> EndpointControl::reconcile(ObjectRefKey key) {
   if (cached == nullptr) {
     co_return Outcome::done();
   }
+  if (end_place(site_, key).not_begun) {
+    co_return Outcome::requeue_after(kNotSynced);
+  }
   const bool deleting = cached->meta.deleting;
   net::Task<Outcome> work = deleting ? take_away(key) : make(key);
   const Outcome outcome = co_await work;
@@ -163,7 +166,7 @@ std::optional<krm::Json> EndpointControl::judge(const ObjectRefKey& key) {
   if (cached.parsed.valid && at.ready()) {
     return std::nullopt;
   }
-  if (at.space == nullptr && !at.not_begun) {
+  if (at.space == nullptr) {
     (void)take_off_routers(site_, key);
   }
   if (!cached.parsed.valid && cached.status_json().text({"configuration"}).empty()) {
@@ -293,9 +296,6 @@ net::Task<Outcome> EndpointControl::take_away(ObjectRefKey key) {
       co_return Outcome::done();
     }
     const EndPlace at = end_place(site_, key);
-    if (at.not_begun) {
-      co_return Outcome::requeue_after(kNotSynced);
-    }
     const MessagingEndpoint& endpoint = cached.parsed.object;
     if (at.space != nullptr) {
       InfraWork& work = *at.infra->work;

@@ -10,14 +10,17 @@
 #include "workers/messaging/control/internal/end_place.h"
 #include "workers/messaging/control/internal/infra_scale.h"
 #include "workers/messaging/control/internal/space_facts.h"
+#include "workers/messaging/model/infra_holder.h"
 #include "workers/messaging/model/infra_status.h"
 #include "workers/messaging/model/names.h"
+#include "workers/runtime/control/outcome_of.h"
 
 namespace kintsugi::workers {
 
 namespace {
 
 constexpr Duration kNotSynced = milliseconds(200);
+constexpr Duration kNotFree = milliseconds(50);  ///< its last holder has not let go yet
 /// Of an infra whose components operators make.
 constexpr Duration kLook = seconds(1);
 /// Facts of components come often; the status tells those of so long at once.
@@ -139,6 +142,14 @@ net::Task<Outcome> InfraControl::make(Key key) {
   if (find_infra(site_, key) == nullptr) {
     co_return Outcome::done();
   }
+  net::Task<Outcome> taking = take_over(key);
+  const Outcome taken = co_await taking;
+  if (taken.kind != Outcome::Kind::kDone) {
+    co_return taken;
+  }
+  if (find_infra(site_, key) == nullptr) {
+    co_return Outcome::done();
+  }
   net::Task<Outcome> looking = look(key);
   const Outcome looked = co_await looking;
   if (looked.kind != Outcome::Kind::kDone) {
@@ -165,6 +176,39 @@ net::Task<Outcome> InfraControl::make(Key key) {
     co_return outcome;
   }
   co_return Outcome::requeue_after(kLook);
+}
+
+/// Before anything is begun with its components: nobody at another shard has them any more, and
+/// the status says that it is here. @returns kDone: so it is
+net::Task<Outcome> InfraControl::take_over(Key key) {
+  const CachedInfra& cached = *find_infra(site_, key);
+  const std::string uid = cached.id().uid;
+  krm::Json status = cached.status_json();
+  const InfraHolder holder = infra_holder(status, site_.owner());
+  const std::string_view here = shard_of_endpoint(site_.unit().params().url);
+  if (holder.shard == here) {
+    if (site_.infra(key) != nullptr) {
+      co_return Outcome::done();
+    }
+    // What is shown may have left already; the shard does not give it then.
+    net::Task<ApiAnswer> asking =
+        site_.unit().api().get(object_path(MessagingKind::kInfra, key.view(), ""));
+    const ApiAnswer answer = co_await asking;
+    if (answer.ok()) {
+      const bool same = answer.body.text({"metadata", "uid"}) == uid;
+      co_return same ? Outcome::done() : Outcome::requeue_after(kNotSynced);
+    }
+    const Outcome refused = outcome_of(answer, RequestKind::kRead);
+    co_return refused.kind == Outcome::Kind::kDone ? Outcome::requeue_after(kLook) : refused;
+  }
+  site_.disown(key);  // another one has had it meanwhile
+  if (!holder.shard.empty() && !site_.unit().is_free_of(key.cluster, holder.shard, holder.epoch)) {
+    co_return Outcome::requeue_after(kNotFree);
+  }
+  write_holder(status, next_holder(holder, here));
+  net::Task<Outcome> writing = site_.write_status(ref_of(key), std::move(status), true);
+  const Outcome written = co_await writing;
+  co_return written;
 }
 
 net::Task<Outcome> InfraControl::look(Key key) {
@@ -226,7 +270,8 @@ OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
     return infra != nullptr && infra->is_ours(name);
   };
   calls.may_act = [this, text = infra_text(key)] { return site_.unit().may_act(text); };
-  OwnedInfra& infra = site_.own(key, object, std::move(calls));
+  const InfraHolder holder = infra_holder(find_infra(site_, key)->status_json(), site_.owner());
+  OwnedInfra& infra = site_.own(key, object, holder.names, std::move(calls));
   infra.scheduler.set_scale(object.brokers.min, object.most_brokers());
   site_.directory().each_space([&](MessagingKind kind, const QueueKey& space) {
     const ObjectRefKey ref{
@@ -379,6 +424,14 @@ void InfraControl::tell_of_connections(OwnedInfra& infra) {
 
 net::Task<Outcome> InfraControl::take_away(Key key) {
   if (!find_infra(site_, key)->meta.has_finalizer(kMessagingFinalizer)) {
+    co_return Outcome::done();
+  }
+  net::Task<Outcome> taking = take_over(key);
+  const Outcome taken = co_await taking;
+  if (taken.kind != Outcome::Kind::kDone) {
+    co_return taken;
+  }
+  if (find_infra(site_, key) == nullptr) {
     co_return Outcome::done();
   }
   net::Task<Outcome> looking = look(key);

@@ -23,6 +23,7 @@ class InfraControl {
   OwnedInfra& begin(const Key& key, const MessagingInfra& object);
   /// Reads what operators have made, of an infra that leaves components to them. kDone: is known
   [[nodiscard]] net::Task<Outcome> look(Key key);
+  [[nodiscard]] net::Task<Outcome> take_over(Key key);
   struct Applied {
     krm::Json status;
     OperatorPlan plan;

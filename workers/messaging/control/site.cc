@@ -212,14 +212,15 @@ void Site::each_infra(const std::function<void(const OwnedInfra&)>& visit) const
   }
 }
 
-OwnedInfra& Site::own(const Key& key, const MessagingInfra& object,
+OwnedInfra& Site::own(const Key& key, const MessagingInfra& object, const std::string& names,
                       InfraWork::Callbacks callbacks) {
   OwnedInfra& infra = infras_[infra_text(key)];
   infra.object = object;
   if (infra.work == nullptr) {
     InfraWork::Params params;
     params.key = key;
-    params.owner = owner_;
+    params.owner = names;
+    params.pipeline.owner = names == owner_ ? names : std::string();
     params.seed = unit_.params().seed;
     params.link = link_;
     params.pipeline.window = config_.window;

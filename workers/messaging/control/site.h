@@ -136,7 +136,10 @@ class Site {
   void look_at_addresses(const ObjectRefKey& space) const;
 
   [[nodiscard]] OwnedInfra* infra(const Key& key);
-  OwnedInfra& own(const Key& key, const MessagingInfra& object, InfraWork::Callbacks callbacks);
+  /// @param names  the owner in names of its entities: another shard's where the infra came from
+  /// there. Then nothing is deleted as an orphan, for others of that shard have such names, too.
+  OwnedInfra& own(const Key& key, const MessagingInfra& object, const std::string& names,
+                  InfraWork::Callbacks callbacks);
   void disown(const Key& key);
   /// All that are not ours any more: connections to their components end.
   void disown_lost(const Unit::Goes& goes);

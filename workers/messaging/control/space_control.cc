@@ -124,6 +124,9 @@ net::Task<Outcome> SpaceControl::reconcile(ObjectRefKey key) {
     const Outcome migrated = co_await migrating;
     co_return migrated;
   }
+  if (site_.begins_later(*cached)) {
+    co_return Outcome::requeue_after(kNotSynced);
+  }
   const bool deleting = cached->meta.deleting;
   net::Task<Outcome> work = deleting ? take_away(key) : make(key);
   const Outcome outcome = co_await work;
@@ -380,9 +383,6 @@ net::Task<Outcome> SpaceControl::take_away(ObjectRefKey key) {
     const CachedSpace& cached = *find_space(site_, key);
     if (!cached.meta.has_finalizer(kMessagingFinalizer)) {
       co_return Outcome::done();
-    }
-    if (site_.begins_later(cached)) {
-      co_return Outcome::requeue_after(kNotSynced);
     }
     const SpaceFacts facts = space_facts(site_, key, cached);
     std::string first;

@@ -68,7 +68,7 @@ class ComponentPipeline {
  public:
   struct Params {
     ComponentKind kind = ComponentKind::kRouter;
-    std::string owner;  ///< of entity names: only such are deleted as orphans
+    std::string owner;  ///< of entity names: only such are deleted as orphans; "": none are
     std::size_t window = 100, agent_window = 4;
     double sweep_per_second = 5000;             ///< blind CREATEs of a sweep
     Duration counters = seconds(30);            ///< (b)

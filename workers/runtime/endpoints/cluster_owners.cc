@@ -128,6 +128,45 @@ void ClusterOwners::on_parked(std::string_view cluster, UnitId unit, Actions& ou
   settle(std::string(cluster));
 }
 
+void ClusterOwners::on_elsewhere(std::string_view cluster, UnitId unit, TimePoint now,
+                                 Actions& out) {
+  auto found = duplicates_.find(cluster);
+  if (found == duplicates_.end()) {
+    const auto it = single_.find(cluster);
+    if (it == single_.end()) {
+      single_.emplace(cluster, kElsewhere);  // whoever comes to show it has to ask
+      return;
+    }
+    if (it->second != unit) {
+      return;
+    }
+    single_.erase(it);
+    found = duplicates_.emplace(cluster, Duplicate{{unit}, unit, unit, false, now}).first;
+  }
+  Duplicate& entry = found->second;
+  if (entry.owner != unit) {
+    return;  // it does not act, or is told to park already
+  }
+  const bool was_acting = entry.acting == unit;  // else another one is told to park already
+  if (!has_unit(entry.seen, kElsewhere)) {
+    entry.seen.push_back(kElsewhere);
+  }
+  entry.owner = kElsewhere;
+  entry.ask_at = now;
+  ++total_;
+  if (was_acting) {
+    follow(cluster, entry, out);
+  }
+}
+
+bool ClusterOwners::acts(std::string_view cluster, UnitId unit) const noexcept {
+  if (const auto it = duplicates_.find(cluster); it != duplicates_.end()) {
+    return it->second.acting == unit;
+  }
+  const auto it = single_.find(cluster);
+  return it != single_.end() && it->second == unit;
+}
+
 bool ClusterOwners::may_act(std::string_view cluster, UnitId unit) const noexcept {
   if (const auto it = duplicates_.find(cluster); it != duplicates_.end()) {
     return it->second.acting == unit && it->second.owner == unit;
@@ -164,6 +203,14 @@ void ClusterOwners::on_resolved(std::string_view cluster, std::optional<UnitId> 
   entry.asking = false;
   entry.ask_at = now + kAskAgain;
   if (!owner || *owner == entry.owner) {
+    return;
+  }
+  std::erase(entry.seen, kElsewhere);  // it was mistaken, or has let go itself
+  if (entry.acting == kElsewhere) {
+    entry.owner = *owner;
+    entry.acting.reset();
+    follow(cluster, entry, out);
+    settle(std::string(cluster));
     return;
   }
   const bool returns = entry.acting == owner;

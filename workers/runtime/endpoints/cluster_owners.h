@@ -14,6 +14,8 @@ namespace kintsugi::workers {
 
 /// Number of a unit of one role, given by the caller.
 using UnitId = std::uint16_t;
+/// Stands for a unit of another process.
+inline constexpr UnitId kElsewhere = 0xFFFF;
 
 struct OwnerAction {
   enum class Kind : std::uint8_t {
@@ -43,11 +45,17 @@ class ClusterOwners {
   void on_gone(std::string_view cluster, UnitId unit, Actions& out);
   /// The unit is drained and gone, with all its clusters. Cost: O(clusters).
   void on_unit_gone(UnitId unit, Actions& out);
+  /// A unit of another process shows the cluster and asks this one, which need not show it, to let
+  /// go: so it does, until the proxy names a unit of this process. Actions for kElsewhere need no
+  /// answer.
+  void on_elsewhere(std::string_view cluster, UnitId unit, TimePoint now, Actions& out);
   /// Answer to kPark; others are ignored.
   void on_parked(std::string_view cluster, UnitId unit, Actions& out);
 
   /// Checked at every step. True for a cluster that nobody has told of.
   [[nodiscard]] bool may_act(std::string_view cluster, UnitId unit) const noexcept;
+  /// Whether something may still run at the unit, although it must not begin anything more.
+  [[nodiscard]] bool acts(std::string_view cluster, UnitId unit) const noexcept;
   /// Whether an object that the unit does not show may be removed from peers.
   [[nodiscard]] bool may_delete(std::string_view cluster, UnitId unit) const noexcept;
 

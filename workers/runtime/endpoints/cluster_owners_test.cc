@@ -30,10 +30,15 @@ class ClusterOwnersTest : public ::testing::Test {
   Actions resolved(std::optional<UnitId> unit) {
     return collect([&](Actions& out) { owners_.on_resolved("c", unit, now_, out); });
   }
+  /// Without what is told of units of other processes, which nobody carries out.
+  Actions elsewhere(UnitId unit) {
+    return collect([&](Actions& out) { owners_.on_elsewhere("c", unit, now_, out); });
+  }
   template <class Call>
   Actions collect(Call call) {
     Actions out;
     call(out);
+    std::erase_if(out, [](const OwnerAction& one) { return one.unit == kElsewhere; });
     return out;
   }
 
@@ -111,6 +116,68 @@ TEST_F(ClusterOwnersTest, RT14_AThirdUnitIsNamedBeforeItShowsTheCluster) {
   EXPECT_TRUE(owners_.may_delete("c", 3));
 }
 
+TEST_F(ClusterOwnersTest, RT14_AUnitThatIsAskedFromElsewhereLetsGoAndComesBackByTheProxyAlone) {
+  (void)seen(1);
+  EXPECT_THAT(elsewhere(1), ElementsAre(park1_));
+  EXPECT_FALSE(owners_.may_act("c", 1));
+  EXPECT_TRUE(owners_.acts("c", 1));  // a step may still run
+  EXPECT_FALSE(owners_.may_delete("c", 1));
+  EXPECT_THAT(elsewhere(1), IsEmpty());
+  (void)parked(1);
+  EXPECT_FALSE(owners_.acts("c", 1));
+  EXPECT_THAT(owners_.due(now_), ElementsAre("c"));
+  EXPECT_THAT(resolved(std::nullopt), IsEmpty());  // whose it is now is none of ours
+  EXPECT_FALSE(owners_.may_act("c", 1));
+  EXPECT_THAT(owners_.due(now_ += seconds(5)), ElementsAre("c"));
+  EXPECT_THAT(resolved(1), ElementsAre(act1_));  // it is back, with the revision that is shown
+  EXPECT_TRUE(owners_.may_act("c", 1));
+  EXPECT_TRUE(owners_.may_delete("c", 1));
+  EXPECT_EQ(owners_.duplicates(), 0U);
+}
+
+TEST_F(ClusterOwnersTest, RT14_WhatComesBackAfterItWasGoneHasToBeAskedFor) {
+  (void)seen(1);
+  (void)elsewhere(1);
+  (void)parked(1);
+  EXPECT_THAT(gone(1), IsEmpty());
+  EXPECT_EQ(owners_.duplicates(), 0U);
+  EXPECT_THAT(seen(1), ElementsAre(park1_));
+  EXPECT_FALSE(owners_.may_act("c", 1));
+  EXPECT_THAT(owners_.due(now_ += seconds(1)), ElementsAre("c"));
+  EXPECT_THAT(resolved(1), ElementsAre(act1_));
+  EXPECT_TRUE(owners_.may_act("c", 1));
+}
+
+TEST_F(ClusterOwnersTest, RT14_WhoIsAskedBeforeItShowsTheClusterDoesNotBegin) {
+  EXPECT_THAT(elsewhere(1), IsEmpty());
+  EXPECT_FALSE(owners_.acts("c", 1));
+  EXPECT_THAT(seen(1), ElementsAre(park1_));
+  EXPECT_THAT(parked(1), IsEmpty());
+  EXPECT_FALSE(owners_.may_act("c", 1));
+  EXPECT_THAT(owners_.due(now_), ElementsAre("c"));
+}
+
+TEST_F(ClusterOwnersTest, RT14_AnotherUnitOfThisProcessIsNotConcerned) {
+  (void)seen(1);
+  (void)seen(2);
+  EXPECT_THAT(elsewhere(2), IsEmpty());  // it waits already
+  EXPECT_THAT(resolved(2), ElementsAre(park1_));
+  EXPECT_THAT(elsewhere(1), IsEmpty());  // it is told already
+  EXPECT_THAT(parked(1), ElementsAre(act2_));
+  EXPECT_THAT(elsewhere(1), IsEmpty());
+  EXPECT_TRUE(owners_.may_act("c", 2));
+}
+
+TEST_F(ClusterOwnersTest, RT14_WhoIsNamedWhileItStillParksGoesOn) {
+  (void)seen(1);
+  EXPECT_THAT(elsewhere(1), ElementsAre(park1_));
+  (void)owners_.due(now_);
+  EXPECT_THAT(resolved(1), ElementsAre(act1_));
+  EXPECT_THAT(parked(1), IsEmpty());
+  EXPECT_TRUE(owners_.may_act("c", 1));
+  EXPECT_EQ(owners_.duplicates(), 0U);
+}
+
 TEST_F(ClusterOwnersTest, RT14_QuestionsAreLimited) {
   Actions out;
   for (int i = 0; i < 100; ++i) {
@@ -127,9 +194,13 @@ struct UnitsModel {
   std::map<std::string, std::set<UnitId>> shown;
   std::map<std::string, std::set<UnitId>> busy;  // act or are parking
 
-  void apply(const Actions& actions) {
+  /// @param named  by the proxy's word: then units of other processes have ended, too.
+  void apply(const Actions& actions, bool named = false) {
     for (const OwnerAction& action : actions) {
       if (action.kind == Kind::kAct) {
+        if (named && action.unit != kElsewhere) {
+          busy[action.cluster].erase(kElsewhere);
+        }
         busy[action.cluster].insert(action.unit);
         ASSERT_EQ(busy[action.cluster].size(), 1U) << "two units act for " << action.cluster;
       } else if (!shown[action.cluster].contains(action.unit)) {
@@ -154,7 +225,8 @@ TEST(ClusterOwners, RT_T016_AtMostOneActsInAnyOrderOfEventsAndOneInTheEnd) {
       const std::string cluster(1, static_cast<char>('a' + random() % 2));
       const auto unit = static_cast<UnitId>(random() % 4);
       Actions out;
-      switch (random() % 8) {
+      bool named = false;
+      switch (random() % 9) {
         case 0:
         case 1:
           owners.on_seen(cluster, unit, now, out);
@@ -182,11 +254,15 @@ TEST(ClusterOwners, RT_T016_AtMostOneActsInAnyOrderOfEventsAndOneInTheEnd) {
             owners.on_parked(cluster, unit, out);
           }
           break;
+        case 6:
+          owners.on_elsewhere(cluster, unit, now, out);
+          break;
         default:
+          named = true;
           owners.on_resolved(cluster, random() % 5 == 0 ? std::nullopt : std::optional(unit), now,
                              out);
       }
-      model.apply(out);
+      model.apply(out, named);
       if (HasFatalFailure()) {
         return;
       }
@@ -209,7 +285,7 @@ TEST(ClusterOwners, RT_T016_AtMostOneActsInAnyOrderOfEventsAndOneInTheEnd) {
       const UnitId owner = *model.shown[each].begin();
       Actions out;
       owners.on_resolved(each, owner, now, out);
-      model.apply(out);
+      model.apply(out, true);
       for (UnitId unit = 0; unit < 4; ++unit) {
         if (!owners.may_act(each, unit)) {
           out.clear();

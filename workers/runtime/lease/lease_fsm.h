@@ -99,6 +99,10 @@ class LeaseFsm {
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
   /// The last moment at which may_write holds, as of now.
   [[nodiscard]] TimePoint guard_end() const noexcept { return last_success_ + params_.give_up; }
+  /// What stands on the Lease as it was last read or written, whoever wrote it; "" for nothing.
+  [[nodiscard]] std::string_view annotation(std::string_view key) const noexcept {
+    return exists_ ? record_.annotation(key) : std::string_view();
+  }
   /// Of the Lease that is held; "" before.
   [[nodiscard]] const std::string& uid() const noexcept { return held_uid_; }
   [[nodiscard]] const LeaseParams& params() const noexcept { return params_; }

@@ -122,6 +122,8 @@ void RingDriver::drained(PartitionId partition) {
   perform(node_.on_drained(partition, loop_.now()));
 }
 
+void RingDriver::let_gone(std::string_view text) { perform(node_.let_gone(text, loop_.now())); }
+
 void RingDriver::set_weights(const std::array<std::uint32_t, kRingPartitions>& weights) {
   perform(node_.set_weights(weights, loop_.now()));
 }
@@ -154,6 +156,9 @@ void RingDriver::perform(RingOutput output) {
   }
   for (RingOp& op : output.ops) {
     send(std::move(op));
+  }
+  if (output.asked) {  // later: what answers it comes back here
+    loop_.post(alive_.guard([this, text = std::move(*output.asked)] { callbacks_.asked(text); }));
   }
   timer_.cancel();
   if (output.wake != TimePoint::max()) {

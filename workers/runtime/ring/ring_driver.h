@@ -29,6 +29,9 @@ struct RingCallbacks {
   std::function<void(PartitionId)> draining;
   /// Not ours any more: what runs is to be ended within this call.
   std::function<void(PartitionId)> stopped;
+  /// Units of other shards ask this member to let go of logical clusters: parse_let_go(). All that
+  /// is asked, each time that it is another text. Answer: RingDriver::let_gone.
+  std::function<void(std::string_view)> asked;
   /// The node has left the ring (after leave()), or will not come to it.
   std::function<void()> left;
 };
@@ -53,6 +56,8 @@ class RingDriver {
 
   void start();
   void drained(PartitionId partition);
+  /// What of `asked` nothing is done for any more, as let_go_text(): said on the Lease at once.
+  void let_gone(std::string_view text);
   /// How many keys each partition has; not more often than every few seconds.
   void set_weights(const std::array<std::uint32_t, kRingPartitions>& weights);
   void leave();

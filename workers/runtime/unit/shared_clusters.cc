@@ -22,21 +22,26 @@ void SharedClusters::ask_at(net::Upstream& upstream, ApiClient::Params params) {
 }
 
 void SharedClusters::add(Unit& unit) {
-  while (units_.contains(next_)) {
+  while (next_ == kElsewhere || units_.contains(next_)) {
     ++next_;
   }
   const UnitId id = next_++;
-  units_[id] = &unit;
+  units_[id].unit = &unit;
   ClusterRights rights;
   rights.seen = [this, id](std::string_view cluster) {
     change([&](Actions& out) { owners_.on_seen(cluster, id, loop_.now(), out); });
   };
   rights.gone = [this, id](std::string_view cluster) {
     change([&](Actions& out) { owners_.on_gone(cluster, id, out); });
+    answer(id);
   };
   rights.parked = [this, id](std::string_view cluster) {
     change([&](Actions& out) { owners_.on_parked(cluster, id, out); });
+    answer(id);
   };
+  if (proxy_ != nullptr) {  // else nobody could say when the cluster is back
+    rights.asked = [this, id](std::string_view text) { asked(id, text); };
+  }
   rights.may_act = [this, id](std::string_view cluster) { return owners_.may_act(cluster, id); };
   rights.may_delete = [this, id](std::string_view cluster) {
     return owners_.may_delete(cluster, id);
@@ -44,7 +49,7 @@ void SharedClusters::add(Unit& unit) {
   if (doubts_ != nullptr) {
     rights.doubt = [this, id](const ObjectSample& object, std::uint32_t uid,
                               std::function<void()> deleted) {
-      if (auto path = units_.at(id)->routed_path(object)) {
+      if (auto path = units_.at(id).unit->routed_path(object)) {
         doubts_->add({id, std::move(*path), object.key.name, uid}, std::move(deleted));
       }
     };
@@ -54,7 +59,7 @@ void SharedClusters::add(Unit& unit) {
 
 void SharedClusters::remove(const Unit& unit) {
   const auto found = std::find_if(units_.begin(), units_.end(),
-                                  [&](const auto& one) { return one.second == &unit; });
+                                  [&](const auto& one) { return one.second.unit == &unit; });
   if (found == units_.end()) {
     return;
   }
@@ -85,12 +90,54 @@ void SharedClusters::carry_out(const Actions& actions) {
       continue;
     }
     if (action.kind == OwnerAction::Kind::kAct) {
-      unit->second->act(action.cluster);
+      unit->second.unit->act(action.cluster);
       continue;
     }
     log_info("a cluster is shown by several endpoints; this one waits",
-             {{"role", role_}, {"unit", unit->second->params().name}, {"cluster", action.cluster}});
-    unit->second->park(action.cluster);
+             {{"role", role_}, {"unit", unit->second.unit->params().name}, {"cluster", action.cluster}});
+    unit->second.unit->park(action.cluster);
+  }
+}
+
+/// What is asked anew is let go of; it stays so until the proxy says that the cluster is a unit's
+/// of this process.
+void SharedClusters::asked(UnitId unit, std::string_view text) {
+  const auto place = units_.find(unit);
+  if (place == units_.end()) {
+    return;
+  }
+  const std::vector<LetGo> before = std::exchange(place->second.asked, parse_let_go(text));
+  const std::vector<LetGo> now = place->second.asked;
+  change([&](Actions& out) {
+    for (const LetGo& one : now) {
+      if (std::find(before.begin(), before.end(), one) == before.end()) {
+        log_info("another worker shows a logical cluster; this one lets go of it",
+                 {{"role", role_}, {"unit", place->second.unit->params().name},
+                  {"cluster", one.cluster}});
+        owners_.on_elsewhere(one.cluster, unit, loop_.now(), out);
+      }
+    }
+  });
+  answer(unit);
+}
+
+/// Says what of that is done. An answer stays as long as its question.
+void SharedClusters::answer(UnitId unit) {
+  const auto place = units_.find(unit);
+  if (place == units_.end()) {
+    return;
+  }
+  std::vector<LetGo> gone;
+  for (const LetGo& one : place->second.asked) {
+    const std::vector<LetGo>& before = place->second.gone;
+    if (std::find(before.begin(), before.end(), one) != before.end() ||
+        !owners_.acts(one.cluster, unit)) {
+      gone.push_back(one);
+    }
+  }
+  if (gone != place->second.gone) {
+    place->second.gone = std::move(gone);
+    place->second.unit->let_gone(let_go_text(place->second.gone));
   }
 }
 
@@ -128,12 +175,12 @@ net::Task<> SharedClusters::ask(std::vector<std::string> clusters) {
 /// An object from each unit: one that is not there any more says nothing.
 std::vector<SharedClusters::Question> SharedClusters::questions(const std::string& cluster) const {
   std::vector<Question> out;
-  for (const auto& [id, unit] : units_) {
-    std::optional<ObjectSample> sample = unit->sample(cluster);
+  for (const auto& [id, place] : units_) {
+    std::optional<ObjectSample> sample = place.unit->sample(cluster);
     if (!sample) {
       continue;
     }
-    if (auto path = unit->routed_path(*sample)) {
+    if (auto path = place.unit->routed_path(*sample)) {
       out.push_back({std::move(*sample), std::move(*path)});
     }
   }
@@ -148,8 +195,8 @@ std::optional<UnitId> SharedClusters::owner(const Question& question,
   const std::uint64_t revision =
       shards::revision_number(answer.body.text({"metadata", "resourceVersion"}));
   std::optional<UnitId> out;
-  for (const auto& [id, unit] : units_) {
-    if (unit->revision(question.sample) == revision) {
+  for (const auto& [id, place] : units_) {
+    if (place.unit->revision(question.sample) == revision) {
       if (out) {
         return std::nullopt;  // two that look alike
       }

@@ -15,6 +15,7 @@
 #include "net/upstream.h"
 #include "workers/runtime/client/api_client.h"
 #include "workers/runtime/endpoints/cluster_owners.h"
+#include "workers/runtime/ring/let_go.h"
 #include "workers/runtime/unit/internal/deletion_doubts.h"
 #include "workers/runtime/unit/unit.h"
 
@@ -47,6 +48,8 @@ class SharedClusters {
   using Actions = ClusterOwners::Actions;
   /// Asks something of `owners_`, tells units what comes of it.
   void change(const std::function<void(Actions& out)>& what);
+  void asked(UnitId unit, std::string_view text);
+  void answer(UnitId unit);
   void carry_out(const Actions& actions);
   void look_soon(Duration delay);
   void look();
@@ -62,7 +65,11 @@ class SharedClusters {
   net::Loop& loop_;
   const std::string role_;
   ClusterOwners owners_;
-  std::map<UnitId, Unit*> units_;
+  struct Place {
+    Unit* unit = nullptr;
+    std::vector<LetGo> asked, gone;  ///< by units of other processes; answered, of these
+  };
+  std::map<UnitId, Place> units_;
   UnitId next_ = 0;
   std::unique_ptr<ApiClient> proxy_;
   std::unique_ptr<DeletionDoubts> doubts_;

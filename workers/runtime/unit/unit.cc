@@ -52,13 +52,16 @@ Unit::Unit(net::Loop& loop, net::Upstream& upstream, UnitParams params)
       home_path_(home_of(path_)),
       api_(loop, upstream, client_params(params_, path_)),
       home_(loop, upstream, client_params(params_, home_path_)),
+      server_(loop, upstream, client_params(params_, {})),
       reflectors_(loop, upstream,
                   {.headers = worker_headers(params_.credentials, params_.user_agent),
                    .seed = params_.seed}),
       drain_timer_(loop),
       weigh_timer_(loop),
       patience_(loop),
-      cluster_timer_(loop) {
+      cluster_timer_(loop),
+      take_overs_(loop, server_,
+                  {params_.role, params_.lease_clusters, params_.ring.duration}) {
   api_.set_guard(
       [this] { return ring_ != nullptr && ring_->node().member_lease().may_write(loop_.now()); });
 }
@@ -131,6 +134,12 @@ void Unit::park(std::string_view cluster) {
   cluster_timer_.start(Duration{}, [this] { settle_clusters(); });
 }
 
+void Unit::let_gone(std::string_view text) {
+  if (ring_ != nullptr) {
+    ring_->let_gone(text);
+  }
+}
+
 void Unit::act(std::string_view cluster) {
   if (!shown_.act(cluster)) {
     return;
@@ -157,6 +166,7 @@ void Unit::settle_clusters() {
     if (clusters_go_) {
       clusters_go_(cluster);
     }
+    take_overs_.forget(cluster);
     tell(cluster);
   };
   shown_.settle(
@@ -358,6 +368,11 @@ void Unit::join(const std::string& cluster) {
   callbacks.started = [this](PartitionId partition) { on_started(partition); };
   callbacks.draining = [this](PartitionId partition) { on_draining(partition); };
   callbacks.stopped = [this](PartitionId partition) { on_stopped(partition); };
+  callbacks.asked = [this](std::string_view text) {
+    if (rights_.asked) {
+      rights_.asked(text);
+    }
+  };
   callbacks.left = [this] { finish(); };
   ring_ = std::make_unique<RingDriver>(loop_, home_, upstream_, std::move(params),
                                        std::move(callbacks));

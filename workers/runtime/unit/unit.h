@@ -24,6 +24,7 @@
 #include "workers/runtime/ring/ring_driver.h"
 #include "workers/runtime/unit/internal/drains.h"
 #include "workers/runtime/unit/internal/shown_clusters.h"
+#include "workers/runtime/unit/internal/take_overs.h"
 
 namespace kintsugi::workers {
 
@@ -71,6 +72,9 @@ struct ClusterRights {
   using Tell = std::function<void(std::string_view cluster)>;
   using Ask = std::function<bool(std::string_view cluster)>;
   Tell seen, gone, parked;
+  /// Units of other processes ask to let go of clusters, all that they ask as let_go_text().
+  /// Answer: Unit::let_gone.
+  std::function<void(std::string_view asked)> asked;
   Ask may_act, may_delete;
   /// Asks whether an object that is not shown any more was deleted; calls `deleted` if so. Empty:
   /// there is nobody to ask. @param uid  uid_hash() of it
@@ -144,6 +148,15 @@ class Unit {
   void share_clusters(ClusterRights rights) { rights_ = std::move(rights); }
   /// No more keys of the cluster are begun; ClusterRights::parked when none runs, in a later turn.
   void park(std::string_view cluster);
+  /// Of ClusterRights::asked, those for which nothing is done any more, as let_go_text().
+  void let_gone(std::string_view text);
+  /// Whether no worker of another shard acts any more for a cluster that came from there. The first
+  /// call asks them; call again. Bounded: at most twice the duration of a Lease.
+  /// @param epoch  of who had it there: the same cluster that comes again is asked for again
+  [[nodiscard]] bool is_free_of(const std::string& cluster, const std::string& shard,
+                                std::int64_t epoch) {
+    return take_overs_.is_free(cluster, shard, epoch);
+  }
   /// The opposite: its keys are looked at.
   void act(std::string_view cluster);
   /// Called for a cluster that another unit may act for from then on, or that is gone: what a role
@@ -236,7 +249,7 @@ class Unit {
   net::Upstream& upstream_;
   UnitParams params_;
   const std::string path_, home_path_;  // of the endpoint; of its shard's logical clusters
-  ApiClient api_, home_;
+  ApiClient api_, home_, server_;
   ReflectorPool reflectors_;
   std::vector<std::unique_ptr<Controlled>> controllers_;
   std::vector<Source> sources_;
@@ -257,6 +270,7 @@ class Unit {
   ClusterRights rights_;
   ShownClusters shown_;
   std::function<void(std::string_view)> clusters_go_;
+  TakeOvers take_overs_;
   Alive alive_;
 };
 

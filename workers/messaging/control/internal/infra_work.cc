@@ -66,7 +66,6 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
   self->where = where;
   ComponentPipeline::Params pipeline = params_.pipeline;
   pipeline.kind = kind;
-  pipeline.owner = params_.owner;
   const std::uint64_t pipeline_seed = params_.seed + std::hash<std::string>{}(where.host);
   pipeline.seed = pipeline_seed;
   ComponentPipeline::Callbacks calls;

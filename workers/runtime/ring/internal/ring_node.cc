@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "workers/runtime/ring/let_go.h"
+
 namespace kintsugi::workers {
 namespace {
 
@@ -347,6 +349,7 @@ RingOutput RingNode::on_answer(RingOp::Channel channel, RingAnswer answer, TimeP
   switch (channel) {
     case RingOp::Channel::kMember:
       on_member_action(answer_lease(member_lease_, std::move(answer), now), out, now);
+      note_asked(member_lease_.annotation(kLetGoAnnotation), out);
       break;
     case RingOp::Channel::kCoordinator:
       on_coordinator_action(answer_lease(coordinator_lease_, std::move(answer), now), out);
@@ -369,6 +372,9 @@ RingOutput RingNode::on_lease_event(const LeaseRecord& lease, TimePoint now) {
   if (lease.name == coordinator_lease_.params().name) {
     on_coordinator_action(coordinator_lease_.on_observed(lease, now), out);
   } else {
+    if (lease.name == member_lease_.params().name) {
+      note_asked(lease.annotation(kLetGoAnnotation), out);  // renewing would find it later
+    }
     coordinator_.on_lease_seen(lease, now);
   }
   return finish(std::move(out), now);
@@ -414,6 +420,19 @@ RingOutput RingNode::set_weights(const std::array<std::uint32_t, kRingPartitions
                                  TimePoint now) {
   coordinator_.set_weights(weights);
   return finish({}, now);
+}
+
+void RingNode::note_asked(std::string_view text, RingOutput& out) {
+  if (text != asked_ && member_lease_.holder()) {
+    asked_ = text;
+    out.asked = asked_;
+  }
+}
+
+RingOutput RingNode::let_gone(std::string_view text, TimePoint now) {
+  RingOutput out = begin(now);
+  on_member_action(member_lease_.annotate(kLetGoneAnnotation, text, true, now), out, now);
+  return finish(std::move(out), now);
 }
 
 RingOutput RingNode::leave(TimePoint now) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,8 @@ struct RingOutput {
   std::vector<RingOp> ops;
   TimePoint wake = TimePoint::max();  ///< call on_timer then; replaces the earlier one
   bool left = false;                  ///< leave() is complete: nothing more will come
+  /// What others ask of this member (kLetGoAnnotation on its Lease), when that is another text.
+  std::optional<std::string> asked;
 };
 
 /// One process in the ring of one role in one unit: its member Lease, its candidacy as coordinator,
@@ -106,6 +109,8 @@ class RingNode {
   [[nodiscard]] RingOutput on_peer_epoch(PartitionId partition, std::uint32_t epoch, TimePoint now);
   [[nodiscard]] RingOutput set_weights(const std::array<std::uint32_t, kRingPartitions>& weights,
                                        TimePoint now);
+  /// The answer to RingOutput::asked: kLetGoneAnnotation of the own Lease, at once.
+  [[nodiscard]] RingOutput let_gone(std::string_view text, TimePoint now);
   /// Drains all, then gives the Leases back; `left` in the output that ends it. Afterwards, and
   /// when the driver's patience ends before, the node may be destroyed.
   [[nodiscard]] RingOutput leave(TimePoint now);
@@ -133,6 +138,7 @@ class RingNode {
   void on_coordinator_action(LeaseAction&& action, RingOutput& out);
   void on_ring_answer(RingAnswer&& answer, TimePoint now);
   void on_table_text(std::string_view text, TimePoint now, RingOutput& out);
+  void note_asked(std::string_view text, RingOutput& out);
   [[nodiscard]] RingOutput begin(TimePoint now);
   [[nodiscard]] RingOutput finish(RingOutput&& out, TimePoint now);
 
@@ -145,6 +151,7 @@ class RingNode {
   TimePoint member_wake_ = TimePoint::max();
   TimePoint coordinator_wake_ = TimePoint::max();
   RingReport reported_;
+  std::string asked_;
   bool leaving_ = false;
 };
 
