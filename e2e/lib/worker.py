@@ -13,6 +13,22 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "worker"
 APIS = "/apis/apis.kcp.io/v1alpha2"
 GREETINGS = "/apis/example.kintsugi.dev/v1alpha1/namespaces/default/greetings"
 USER = "greeter"
+MIGRATIONS = "/apis/migration.kcp.io/v1alpha1/logicalclustermigrations"
+
+
+def move(installation, name, cluster, shard):
+    """A logical cluster goes to another shard; returns when it is over."""
+    root = installation.client()
+    body = {"apiVersion": "migration.kcp.io/v1alpha1", "kind": "LogicalClusterMigration", "metadata": {"name": name},
+            "spec": {"logicalCluster": cluster, "destinationShard": shard}}
+    kit.eventually(lambda: root.request("POST", MIGRATIONS, body).status in (201, 409))
+
+    def over():
+        found = root.must("GET", f"{MIGRATIONS}/{name}").get("status", {})
+        assert found.get("phase") == "Completed", found
+        return True
+
+    kit.eventually(over, 60, f"{cluster} is at {shard}")
 
 
 class Stage:

@@ -6,31 +6,17 @@ import fault_relay
 import kit
 import worker
 
-MIGRATIONS = "/apis/migration.kcp.io/v1alpha1/logicalclustermigrations"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 class Moves(worker.Case):
     def setUp(self):
         self.relay = fault_relay.Relay(self.installation, worker.USER).start_for(self)
-        self.root = self.installation.client()
 
     def consumer(self, name, shard):
         self.installation.make_workspace(name, selector={"name": shard})
         client = self.stage.bind(name)
         return client, client.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
-
-    def move(self, name, cluster, shard):
-        body = {"apiVersion": "migration.kcp.io/v1alpha1", "kind": "LogicalClusterMigration", "metadata": {"name": name},
-                "spec": {"logicalCluster": cluster, "destinationShard": shard}}
-        kit.eventually(lambda: self.root.request("POST", MIGRATIONS, body).status in (201, 409))
-
-        def over():
-            found = self.root.must("GET", f"{MIGRATIONS}/{name}").get("status", {})
-            assert found.get("phase") == "Completed", found
-            return True
-
-        kit.eventually(over, 60, f"{cluster} is at {shard}")
 
     def patched(self, shard, cluster, since):
         """Writes of the worker to Greetings of the cluster at a shard."""
@@ -58,14 +44,14 @@ class Moves(worker.Case):
             self.assertEqual(one.metric("unit_duplicate_cluster_total"), 0)
             self.relay.rule("GET /shards/shard-1/", "/greetings", line=lambda said: said if b'"DELETED"' not in said or
                             cluster.encode() not in said else b"")  # fmt: skip
-            self.move("there", cluster, "shard-2")
+            worker.move(self.installation, "there", cluster, "shard-2")
             kit.eventually(lambda: one.metric("unit_duplicate_cluster_total") == 1, 30, "two units show it")
             since = time.monotonic()
             say("second")
             self.assertEqual(self.patched("shard-1", cluster, since), [])
             self.assertEqual(len(self.patched("shard-2", cluster, since)), 1)
             self.relay.clear()
-            self.move("back", cluster, "shard-1")
+            worker.move(self.installation, "back", cluster, "shard-1")
             since = time.monotonic()
             say("third")
             self.assertEqual(self.patched("shard-2", cluster, since), [])
