@@ -31,6 +31,11 @@ struct ApiAnswer {
   Duration retry_after{};  ///< as the server said; 0: it did not
   [[nodiscard]] bool ok() const noexcept { return status >= 200 && status < 300; }
   [[nodiscard]] bool is(int code) const noexcept { return status == code; }
+  /// There is no such object: a 404 that names it. One of a server that does not know the path, as
+  /// a proxy that has just begun, names none and says nothing of the object.
+  [[nodiscard]] bool says_missing() const noexcept {
+    return is(404) && !body.text({"details", "name"}).empty();
+  }
   /// For people: "HTTP 409: the object has been modified", cut to 256 bytes.
   [[nodiscard]] std::string text() const;
 };

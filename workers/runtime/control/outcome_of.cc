@@ -6,6 +6,9 @@ Outcome outcome_of(const ApiAnswer& answer, RequestKind kind) noexcept {
   if (answer.status == 0 && answer.cause == Errc::kCancelled) {
     return Outcome::terminal();
   }
+  if (answer.is(404) && !answer.says_missing()) {
+    return Outcome::error();
+  }
   Answer asked;
   asked.http_status = answer.status;
   asked.cause = answer.cause;

@@ -46,7 +46,7 @@ net::Task<Made> make_copy(Site& site, ObjectRefKey original, MessagingKind kind,
 net::Task<Outcome> migrate_space(Site& site, ObjectRefKey space) {
   net::Task<ApiAnswer> asking = site.unit().api().get(object_path(space.kind, space.key.view()));
   const ApiAnswer original = co_await asking;
-  if (original.is(404)) {
+  if (original.says_missing()) {
     co_return Outcome::done();
   }
   if (!original.ok()) {

@@ -59,7 +59,7 @@ net::Task<RouterCertificates::Found> RouterCertificates::look(Key infra, std::st
   ApiAnswer answer = co_await reading;
   if (answer.ok()) {
     out.secret = std::move(answer.body);
-  } else if (!answer.is(404)) {
+  } else if (!answer.says_missing()) {
     out.trouble = "Secret " + name + ": " + answer.text();
     out.forbidden = answer.is(403);
   }

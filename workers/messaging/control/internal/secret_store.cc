@@ -64,7 +64,7 @@ net::Task<Outcome> SecretStore::remove(ObjectRefKey object, Key infra, std::stri
   const Step step = site_.step(object);
   net::Task<ApiAnswer> writing = site_.unit().write(step, std::move(write));
   const ApiAnswer answer = co_await writing;
-  if (answer.is(404)) {
+  if (answer.says_missing()) {
     co_return Outcome::done();
   }
   co_return outcome_of(answer, RequestKind::kDelete);
@@ -75,7 +75,7 @@ net::Task<SecretStore::Authority> SecretStore::authority(ObjectRefKey object, Ke
   const std::string name = authority_secret_name(infra.name);
   net::Task<ApiAnswer> reading = read(infra, name);
   const ApiAnswer answer = co_await reading;
-  if (!answer.ok() && !answer.is(404)) {
+  if (!answer.ok() && !answer.says_missing()) {
     out.outcome = Outcome::error();
     co_return out;
   }
