@@ -54,6 +54,10 @@ void MetricFamilies::set(prometheus::ClientMetric& series, double value) const {
   }
 }
 
+void MetricFamilies::series(const std::vector<std::string>& values, Histogram histogram) {
+  add(values).histogram = std::move(histogram);
+}
+
 void MetricFamilies::sample(Texts values, Histogram histogram) {
   add(values).histogram = std::move(histogram);
 }

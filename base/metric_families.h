@@ -55,6 +55,7 @@ class MetricFamilies {
   /// Begins a family that is known at run time only.
   void family(const MetricAbout& about);
   void series(const std::vector<std::string>& values, double value);
+  void series(const std::vector<std::string>& values, Histogram histogram);
 
   /// A series of the family that was begun last. @param values  in the order of its labels.
   template <class Number>

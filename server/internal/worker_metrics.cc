@@ -4,8 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/metric_families.h"
 #include "base/process_metrics.h"
@@ -242,23 +245,32 @@ class WorkerMetrics final : public MetricSource {
 
   void fill_histogram(std::size_t family, MetricFamilies& out) const {
     const workers::RoleFamily& of = report_.families[family];
-    out.histogram(of.name, of.help);
-    MetricFamilies::Histogram histogram;
+    std::map<std::vector<std::string>, MetricFamilies::Histogram> all;
+    if (of.labels.empty()) {
+      all[{}];
+    }
     for (const auto& [key, value] : report_.series) {
       if (key.first != family) {
         continue;
       }
-      if (key.second.front() == "sum") {
-        histogram.sample_sum = value;
+      MetricFamilies::Histogram& one = all[{key.second.begin(), std::prev(key.second.end())}];
+      if (key.second.back() == "sum") {
+        one.sample_sum = value;
         continue;
       }
-      const double bound = std::strtod(key.second.front().c_str(), nullptr);
-      histogram.bucket.push_back({static_cast<std::uint64_t>(value), bound});
-      histogram.sample_count = std::max(histogram.sample_count, static_cast<std::uint64_t>(value));
+      const double bound = std::strtod(key.second.back().c_str(), nullptr);
+      one.bucket.push_back({static_cast<std::uint64_t>(value), bound});
+      one.sample_count = std::max(one.sample_count, static_cast<std::uint64_t>(value));
     }
-    std::sort(histogram.bucket.begin(), histogram.bucket.end(),
-              [](const auto& a, const auto& b) { return a.upper_bound < b.upper_bound; });
-    out.sample({}, std::move(histogram));
+    out.family({std::string(of.name),
+                std::string(of.help),
+                prometheus::MetricType::Histogram,
+                {of.labels.begin(), of.labels.end()}});
+    for (auto& [labels, one] : all) {
+      std::sort(one.bucket.begin(), one.bucket.end(),
+                [](const auto& a, const auto& b) { return a.upper_bound < b.upper_bound; });
+      out.series(labels, std::move(one));
+    }
   }
 
   const WorkerReport& report_;

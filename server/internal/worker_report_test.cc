@@ -130,6 +130,26 @@ TEST(WorkerReport, RT_T104_EveryFamilyHasItsLabels) {
       has(worker_metrics_text(example(), false), "worker_memory_pressure{role=\"example\"} 0"));
 }
 
+TEST(WorkerReport, RT_T104_AHistogramOfARoleHasItsLabels) {
+  WorkerReport report = example();
+  report.families = {{"pipeline_step_seconds", "steps", false, {"workflow", "step"}, true},
+                     {"plain_seconds", "no labels", false, {}, true}};
+  report.series[{0, {"router", "create", "0.1"}}] = 2;
+  report.series[{0, {"router", "create", "+Inf"}}] = 3;
+  report.series[{0, {"router", "create", "sum"}}] = 1.5;
+  report.series[{0, {"broker", "read", "+Inf"}}] = 4;
+  report.series[{1, {"+Inf"}}] = 5;
+  const std::string page = worker_metrics_text(report, false);
+  for (const std::string line :
+       {"pipeline_step_seconds_bucket{workflow=\"router\",step=\"create\",le=\"0.1\"} 2",
+        "pipeline_step_seconds_count{workflow=\"router\",step=\"create\"} 3",
+        "pipeline_step_seconds_sum{workflow=\"router\",step=\"create\"} 1.5",
+        "pipeline_step_seconds_count{workflow=\"broker\",step=\"read\"} 4",
+        "plain_seconds_count 5"}) {
+    EXPECT_TRUE(has(page, line)) << line << "\n" << page;
+  }
+}
+
 TEST(WorkerReport, RT2_RestartsAreCountedByRole) {
   const std::string page = restart_metrics_text({{"a", 0}, {"b", 3}});
   EXPECT_TRUE(has(page, "worker_role_restarts_total{role=\"a\"} 0"));

@@ -18,8 +18,8 @@ struct RoleFamily {
   std::string_view name, help;
   bool counter = false;  ///< else a gauge
   std::vector<std::string_view> labels;
-  /// Without labels; its series are by upper bound, each with what the smaller ones have ("0.001",
-  /// "+Inf"), and "sum".
+  /// Behind the values of its labels its series have an upper bound, each with what the smaller
+  /// ones have ("0.001", "+Inf"), or "sum".
   bool histogram = false;
 };
 

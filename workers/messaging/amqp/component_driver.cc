@@ -44,7 +44,7 @@ void ComponentDriver::on_answer(std::uint64_t id, const ManagementReply* reply) 
     return;
   }
   const std::uint64_t tag = found->tag;
-  durations_.add(loop_.now() - found->sent);
+  durations_[static_cast<std::size_t>(found->step)].add(loop_.now() - found->sent);
   *found = tags_.back();
   tags_.pop_back();
   pipeline_.on_answer(tag, reply, loop_.now());
@@ -71,7 +71,8 @@ void ComponentDriver::flush() noexcept {
     if (!send) {
       break;
     }
-    tags_.push_back({link_.submit(send->request, send->deadline), send->tag, loop_.now()});
+    tags_.push_back(
+        {link_.submit(send->request, send->deadline), send->tag, loop_.now(), send->step});
   }
   link_.flush_now();
   arm();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,8 +28,9 @@ class ComponentDriver final : private net::Loop::Flushable {
   ComponentDriver(const ComponentDriver&) = delete;
   ComponentDriver& operator=(const ComponentDriver&) = delete;
 
-  /// From when a request leaves until its answer, or its deadline.
-  [[nodiscard]] const DurationHistogram& durations() const noexcept { return durations_; }
+  /// From when a request leaves until its answer, or its deadline, by PipelineStep.
+  using Durations = std::array<DurationHistogram, kPipelineSteps>;
+  [[nodiscard]] const Durations& durations() const noexcept { return durations_; }
   [[nodiscard]] const ComponentLink& link() const noexcept { return link_; }
   /// There may be something to send: after want(), forget(), complete(), resync() of the pipeline.
   /// It happens in this turn's flush pass. Cheap when it is told already.
@@ -51,9 +53,10 @@ class ComponentDriver final : private net::Loop::Flushable {
     std::uint64_t id = 0;  ///< the session's number
     std::uint64_t tag = 0;
     TimePoint sent{};
+    PipelineStep step = PipelineStep::kCheck;
   };
   std::vector<Tag> tags_;  // a window
-  DurationHistogram durations_;
+  Durations durations_;
   std::optional<TimePoint> armed_;
   net::Timer timer_;
   bool stopped_ = false;

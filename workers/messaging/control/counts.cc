@@ -18,20 +18,25 @@ enum Family : std::size_t {
   kRepairs,
   kWrites,
   kUnknown,
-  kSeconds
+  kSeconds,
+  kSteps
 };
 
 /// As a histogram's series are: each bucket has those of the smaller ones.
-void count_durations(const DurationHistogram& durations, RoleSeries& out) {
+void count_durations(Family family, std::vector<std::string> labels,
+                     const DurationHistogram& durations, RoleSeries& out) {
   static const std::array<std::string, DurationHistogram::kBounds + 1> kBounds{
       "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01",
       "0.1",   "1",     "10",    "100",   "1000",   "+Inf"};
   std::uint64_t below = 0;
+  labels.emplace_back();
   for (std::size_t i = 0; i < kBounds.size(); ++i) {
     below += durations.counts[i];
-    out[{kSeconds, {kBounds[i]}}] += static_cast<double>(below);
+    labels.back() = kBounds[i];
+    out[{family, labels}] += static_cast<double>(below);
   }
-  out[{kSeconds, {"sum"}}] += std::chrono::duration<double>(durations.sum).count();
+  labels.back() = "sum";
+  out[{family, labels}] += std::chrono::duration<double>(durations.sum).count();
 }
 
 std::string_view kind_text(ComponentKind kind) {
@@ -56,7 +61,14 @@ void count_component(const InfraComponent& one, RoleSeries& out) {
     out[{kRepairs, {one.where.host, std::string(entity_type_text(type))}}] +=
         static_cast<double>(count);
   }
-  count_durations(one.driver->durations(), out);
+  for (std::size_t i = 0; i < kPipelineSteps; ++i) {
+    const DurationHistogram& durations = one.driver->durations()[i];
+    count_durations(kSeconds, {}, durations, out);
+    if (durations.count > 0) {
+      const std::string step(pipeline_step_text(static_cast<PipelineStep>(i)));
+      count_durations(kSteps, {kind, step}, durations, out);
+    }
+  }
   out[{kUnknown, {kind}}] += static_cast<double>(one.driver->link().unknown_answers());
   if (one.kind == ComponentKind::kBroker) {
     out[{kWrites, {"class"}}] += static_cast<double>(counts.class_writes);
@@ -95,6 +107,11 @@ std::vector<RoleFamily> messaging_families() {
        "management requests: until the answer or the deadline",
        false,
        {},
+       true},
+      {"pipeline_step_seconds",
+       "steps of what is done at a component: from a request until its answer or its deadline",
+       false,
+       {"workflow", "step"},
        true},
   };
 }

@@ -10,6 +10,12 @@ namespace {
 constexpr unsigned kMostLost = 3;
 }  // namespace
 
+std::string_view pipeline_step_text(PipelineStep step) noexcept {
+  constexpr std::string_view kTexts[kPipelineSteps] = {"create", "verify", "read", "look",
+                                                       "update", "delete", "check"};
+  return kTexts[static_cast<std::size_t>(step)];
+}
+
 class ComponentPipeline::Core : public PipelineCore {
  public:
   using PipelineCore::PipelineCore;

@@ -20,6 +20,12 @@
 
 namespace kintsugi::workers {
 
+/// What a request is for: step of pipeline_step_seconds. kCheck: for no entity, but to learn what
+/// the component is and holds.
+enum class PipelineStep : std::uint8_t { kCreate, kVerify, kRead, kLook, kUpdate, kDelete, kCheck };
+inline constexpr std::size_t kPipelineSteps = 7;
+[[nodiscard]] std::string_view pipeline_step_text(PipelineStep step) noexcept;
+
 /// How far an object is at one component.
 struct ObjectProgress {
   std::uint32_t wanted = 0;    ///< entities
@@ -94,6 +100,9 @@ class ComponentPipeline {
     /// looked at, and without it none counts as an orphan (BH-4).
     std::function<bool(std::string_view)> ours;
     std::function<void()> facts;  ///< synchronized(), facts of the component, trouble() changed
+    /// Routers: whether others make entities with our owner there. Then what nobody here wants
+    /// stays.
+    std::function<bool()> shared{};
   };
   ComponentPipeline(Params params, Callbacks callbacks);
   ~ComponentPipeline();
@@ -131,6 +140,7 @@ class ComponentPipeline {
     std::uint64_t tag = 0;  ///< ours; given back with the answer
     ManagementRequest request;
     Duration deadline{};  ///< 0: the session's
+    PipelineStep step = PipelineStep::kCheck;
   };
   /// The next request, if one may be sent now; call until nullopt while the session has room.
   [[nodiscard]] std::optional<Send> next(TimePoint now);

@@ -283,6 +283,31 @@ const DesiredEntity* PipelineCore::render(const Entity& entity) {
   return nullptr;
 }
 
+namespace {
+
+PipelineStep told_step(ExchangeStep step) noexcept {
+  switch (step) {
+    case ExchangeStep::kCreate:
+      return PipelineStep::kCreate;
+    case ExchangeStep::kVerify:
+      return PipelineStep::kVerify;
+    case ExchangeStep::kRead:
+      return PipelineStep::kRead;
+    case ExchangeStep::kLook:
+      return PipelineStep::kLook;
+    case ExchangeStep::kUpdate:
+      return PipelineStep::kUpdate;
+    case ExchangeStep::kClearAliases:
+    case ExchangeStep::kDelete:
+      return PipelineStep::kDelete;
+    case ExchangeStep::kNone:
+      break;
+  }
+  return PipelineStep::kCheck;
+}
+
+}  // namespace
+
 std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index, ExchangeStep step,
                                                             TimePoint now) {
   Entity& entity = table[index];
@@ -334,6 +359,7 @@ std::optional<PipelineCore::Send> PipelineCore::send_entity(std::uint32_t index,
   lookers_ += step == ExchangeStep::kLook ? 1 : 0;
   entity.activity = Activity::kFlying;
   exchanges.sent();
+  out.step = told_step(step);
   out.tag = flights_.add(std::move(flight));
   return out;
 }
