@@ -5,6 +5,7 @@ import unittest
 
 import amqp
 import kit
+import messaging
 import messaging_addresses
 
 
@@ -109,6 +110,44 @@ class BadInput(messaging_addresses.Case):
         self.passes()
         rows = self.routers["one"][0].rows("connector").values()
         self.assertEqual([one["port"] for one in rows], [str(self.broker.port)])
+
+    def test_S16_what_turns_wrong_goes_on_as_it_was_good_the_last_time(self):
+        """Connectors and addresses, also where the router begins anew meanwhile: what is wrong is not sent to it, either."""
+        def far(**more):
+            return {"name": "far", "endpointHosts": [{"host": "far.example.com", "port": 5672}], "addresses": [{"name": "a", "pattern": "x"}], **more}
+
+        near = {"name": "near", "endpointHosts": [{"host": "near.example.com", "port": 5672}]}
+        self.use("one", connectors=[far(), near])
+        [router] = self.routers["one"]
+        self.made("cast", "anycast")
+
+        def held():
+            return {kind: sorted((one["name"], one.get("host"), one.get("pattern")) for one in router.rows(kind).values())
+                    for kind in ("connector", "linkRoute", "address", "vhost")}
+
+        kit.eventually(lambda: {"far.example.com", "near.example.com"} <= {one[1] for one in held()["connector"]}, what="both are made")
+        kit.eventually(lambda: len(held()["linkRoute"]) == 2, what="its link routes")
+        good = held()
+
+        def say(*connectors):
+            self.tenant.client.must("PATCH", self.tenant.path("AddressSpace", self.space), {"spec": {"connectors": list(connectors)}}, headers=messaging.MERGE)
+
+        def told():
+            return {one["name"]: " ".join(one["messages"]) for one in self.tenant.get("AddressSpace", self.space)["status"].get("connectors", [])}
+
+        for host in ("127.0.0.1", "one-r0"):  # by its form, and as a router of the infra
+            say(far(endpointHosts=[{"host": host, "port": 5672}]), near)
+            kit.eventually(lambda h=host: h in told().get("far", ""), what="it is refused")
+            self.passes()
+            self.assertEqual(held(), good)
+        self.patch("cast", {"spec": {"plan": "none-such"}})
+        self.until("cast", "Validated", "False", "PlanNotFound")
+        router.kill()
+        router.start()
+        kit.eventually(lambda: held() == good, 40, "the router has all of it again")
+        say(far(endpointHosts=[{"host": "farther.example.com", "port": 5672}]))
+        kit.eventually(lambda: {one[1] for one in held()["connector"]} >= {"farther.example.com"}, what="what is good again is made")
+        kit.eventually(lambda: not {one[1] for one in held()["connector"]} & {"far.example.com", "near.example.com"}, what="what is not asked for any more goes")
 
 
 if __name__ == "__main__":

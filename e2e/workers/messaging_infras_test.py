@@ -117,6 +117,30 @@ class Infras(Case):
         tenants[0].ready("a")
         tenants[0].until("MessagingInfra", "infra1")
 
+    def test_MS064_two_infras_with_one_router_leave_each_other_alone(self):
+        router, = self.routers("R0")
+        tenants = [self.infra(namespace, [router]) for namespace in ("one-router", "same-router")]
+        for tenant in tenants:
+            tenant.until("MessagingInfra", "infra1")
+            tenant.space()
+            tenant.until("AddressSpace", "space1")
+            tenant.address("a", "anycast")
+            tenant.ready("a")
+        for tenant, other in zip(tenants, tenants[::-1]):
+            why = tenant.until("MessagingInfra", "infra1", "Synchronized", reason="SharedRouter")
+            self.assertIn(f"{other.namespace}/infra1", why["message"])
+        both = router.rows("vhost"), router.rows("address")
+        self.assertEqual([len(rows) for rows in both], [2, 2])
+        self.forget(router)
+        router.command("cut")  # whoever connects again looks at all that is there
+        kit.eventually(lambda: router.requests().get(("QUERY", "vhost"), 0) >= 2, 40, "both have looked")
+        for tenant in tenants:
+            tenant.address("b", "anycast")
+            tenant.ready("b")
+        self.assertEqual(router.rows("vhost"), both[0])
+        self.assertEqual({name: router.rows("address")[name] for name in both[1]}, both[1])
+        self.assertFalse({key: count for key, count in self.sent(router).items() if key[0] == "DELETE"})
+
     def test_MS_16_a_router_that_is_too_old_is_not_managed(self):
         [good], [old] = self.routers("R0"), self.routers("R1", version="1.11.2")
         tenant = self.infra("ms16", [good, old])

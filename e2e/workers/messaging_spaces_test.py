@@ -419,6 +419,28 @@ class Tenants(Case):
         tenant.until(younger, "default")
         self.assertEqual(len(self.vhosts(self.routers[0])), 1)
 
+    def test_MD14_of_an_address_space_and_a_tenant_with_one_id_the_older_one_counts(self):
+        self.infra(0)
+        self.addCleanup(self.infras.clean)
+        tenant = self.tenant_in("oneid")
+        tenant.make("AddressSpacePlan", {"metadata": {"name": "plan1"}, "spec": {"messagingInfraRef": {"name": "any", "namespace": self.infras.namespace}}})
+        tenant.space("default")
+        tenant.until("AddressSpace", "default")
+        tenant.address("a", "anycast", "default")
+        tenant.ready("a", space="default")
+        held = self.routers[0].rows("vhost"), self.routers[0].rows("address")
+        made = tenant.get("AddressSpace", "default")["metadata"]["creationTimestamp"]
+        kit.eventually(lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) > made, what="another second")
+        tenant.make("MessagingTenant", {"metadata": {"name": "default"}})
+        why = tenant.until("MessagingTenant", "default", status="False", reason="DuplicateSpace")
+        self.assertIn("AddressSpace default", why["message"])
+        self.assertEqual((self.routers[0].rows("vhost"), self.routers[0].rows("address")), held)
+        tenant.delete("Address", "default.a")
+        tenant.gone("Address", "default.a")
+        tenant.delete("AddressSpace", "default")
+        tenant.gone("AddressSpace", "default")
+        tenant.until("MessagingTenant", "default")
+
 
 if __name__ == "__main__":
     unittest.main()

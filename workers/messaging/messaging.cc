@@ -190,6 +190,10 @@ class Work final : public RoleWork {
          {MessagingKind::kAddressSpace, MessagingKind::kTenant, MessagingKind::kProject}) {
       directory.spaces_of(kind).add_handler([this, kind](const CacheChange& change) {
         plans_.space_changed(ref(kind, change.key));
+        if (const auto other = site_.directory().namesake(ref(kind, change.key));
+            other && !change.initial && change.kind != CacheChange::Kind::kUpdated) {
+          site_.look_at(other->key);  // which of the two counts may be another one now
+        }
         if (kind != MessagingKind::kAddressSpace && !change.initial) {
           site_.look_at(MessagingKind::kNamespace, {change.key.cluster, "", change.key.ns});
           if (change.kind != CacheChange::Kind::kUpdated) {

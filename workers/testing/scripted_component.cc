@@ -364,7 +364,7 @@ PipelineBench::PipelineBench(ComponentKind kind, ComponentPipeline::Params param
            [this](ObjectId object) { ++told[object]; },
            [this](const DriftRepair& repair) { repairs.push_back(repair); },
            [](std::string_view name) { return name.find("space-") != std::string_view::npos; },
-           [] {}}) {}
+           [] {}, [this] { return shared; }}) {}
 
 void PipelineBench::want(ObjectId object, std::vector<DesiredEntity> entities, bool first) {
   // What is deleted may be asked for no more; what is wanted is.

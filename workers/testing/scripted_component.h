@@ -69,6 +69,7 @@ class PipelineBench {
   std::map<ObjectId, std::vector<DesiredEntity>> objects;
   std::vector<DriftRepair> repairs;
   std::map<ObjectId, int> told;
+  bool shared = false;  ///< others have the router, too
   ComponentPipeline pipeline;
   TimePoint now{std::chrono::hours(1)};
 

@@ -160,11 +160,11 @@ std::optional<ConnectorControl::Applied> ConnectorControl::apply(const ObjectRef
   const krm::Json has = cached->status_json();
   Applied out;
   std::string configuration;
-  if (state->usable) {
+  if (const MessagingConnector* const made = to_hold(cached->parsed, state)) {
     const PartPlace place = part_place(site_, *at.infra, at.space->space_id);
-    const auto entities = connector_part_entities(place, connector, *state, SecretForm::kPlain);
+    const auto entities = connector_part_entities(place, *made, *state, SecretForm::kPlain);
     configuration =
-        configuration_of(connector_part_entities(place, connector, *state, SecretForm::kVersion));
+        configuration_of(connector_part_entities(place, *made, *state, SecretForm::kVersion));
     if (work.first_sight(work.number(key)) && has.text({"configuration"}) == configuration) {
       assume_at_routers(work, key, entities);
     }
@@ -261,12 +261,12 @@ std::vector<DesiredEntity> render_connector(Site& site, const ObjectRefKey& key,
   if (cached == nullptr || at.space == nullptr || component.kind != ComponentKind::kRouter) {
     return {};
   }
-  const MessagingConnector& connector = cached->parsed.object;
-  const PartState* const state = site.ends().find(key, connector_part(connector.name));
-  if (state == nullptr || !cached->parsed.valid) {
+  const PartState* const state = site.ends().find(key, connector_part(cached->parsed.object.name));
+  const MessagingConnector* const made = to_hold(cached->parsed, state);
+  if (state == nullptr || made == nullptr) {
     return {};
   }
-  return connector_part_entities(part_place(site, *at.infra, at.space->space_id), connector, *state,
+  return connector_part_entities(part_place(site, *at.infra, at.space->space_id), *made, *state,
                                  SecretForm::kPlain);
 }
 

@@ -252,9 +252,8 @@ std::optional<EndpointControl::Applied> EndpointControl::apply(const ObjectRefKe
   Applied out;
   const bool conflict = report.refused && report.refused->type == "Created";
   std::vector<DesiredEntity> entities;
-  if (!conflict) {
-    entities =
-        endpoint_part_entities(part_place(site_, infra, at.space->space_id), endpoint, *state);
+  if (const MessagingEndpoint* const made = to_hold(cached->parsed, state); made && !conflict) {
+    entities = endpoint_part_entities(part_place(site_, infra, at.space->space_id), *made, *state);
   }
   const std::string configuration = configuration_of(entities);
   if (work.first_sight(work.number(key)) && has.text({"configuration"}) == configuration) {
@@ -364,16 +363,16 @@ std::vector<DesiredEntity> render_endpoint(Site& site, const ObjectRefKey& key,
                                            const InfraComponent& component) {
   const CachedEndpoint* const cached = find_endpoint(site, key);
   const EndPlace at = end_place(site, key);
-  if (cached == nullptr || at.space == nullptr || !cached->parsed.valid ||
-      component.kind != ComponentKind::kRouter) {
+  if (cached == nullptr || at.space == nullptr || component.kind != ComponentKind::kRouter) {
     return {};
   }
-  const MessagingEndpoint& endpoint = cached->parsed.object;
-  const PartState* const state = site.ends().find(key, endpoint_part(endpoint.name));
-  if (state == nullptr || !has_host(site, *at.infra, at.tenant->key, host_of(at, endpoint))) {
+  const PartState* const state = site.ends().find(key, endpoint_part(cached->parsed.object.name));
+  const MessagingEndpoint* const made = to_hold(cached->parsed, state);
+  if (state == nullptr || made == nullptr ||
+      !has_host(site, *at.infra, at.tenant->key, host_of(at, *made))) {
     return {};
   }
-  return endpoint_part_entities(part_place(site, *at.infra, at.space->space_id), endpoint, *state);
+  return endpoint_part_entities(part_place(site, *at.infra, at.space->space_id), *made, *state);
 }
 
 }  // namespace kintsugi::workers

@@ -100,6 +100,24 @@ void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Componen
   }
 }
 
+/// Who else has its routers; "": nobody.
+std::string shared_routers(const Site& site, const OwnedInfra& infra) {
+  for (const auto& one : infra.work->components()) {
+    if (one->kind != ComponentKind::kRouter) {
+      continue;
+    }
+    const std::vector<std::string> others =
+        site.directory().others_with(infra.work->key(), one->where);
+    if (!others.empty()) {
+      const std::string rest =
+          others.size() > 1 ? " and " + std::to_string(others.size() - 1) + " more" : "";
+      return "router " + one->where.host + " is one of infra " + others.front() + rest +
+             ", too: what neither of them wants stays there";
+    }
+  }
+  return {};
+}
+
 void look_at_broker(const OwnedInfra& infra, const InfraComponent& one, Components& out) {
   const ComponentPipeline& pipeline = *one.pipeline;
   const AddressScheduler::BrokerUse use = infra.scheduler.use(one.where.host);
@@ -184,10 +202,12 @@ net::Task<Outcome> InfraControl::take_over(Key key) {
   const CachedInfra& cached = *find_infra(site_, key);
   const std::string uid = cached.id().uid;
   krm::Json status = cached.status_json();
-  const InfraHolder holder = infra_holder(status, site_.owner());
+  const OwnedInfra* const owned = site_.infra(key);
+  const InfraHolder holder =
+      infra_holder(status, owned == nullptr ? site_.owner() : owned->work->owner());
   const std::string_view here = shard_of_endpoint(site_.unit().params().url);
   if (holder.shard == here) {
-    if (site_.infra(key) != nullptr) {
+    if (owned != nullptr) {
       co_return Outcome::done();
     }
     // What is shown may have left already; the shard does not give it then.
@@ -201,9 +221,11 @@ net::Task<Outcome> InfraControl::take_over(Key key) {
     const Outcome refused = outcome_of(answer, RequestKind::kRead);
     co_return refused.kind == Outcome::Kind::kDone ? Outcome::requeue_after(kLook) : refused;
   }
-  site_.disown(key);  // another one has had it meanwhile
-  if (!holder.shard.empty() && !site_.unit().is_free_of(key.cluster, holder.shard, holder.epoch)) {
-    co_return Outcome::requeue_after(kNotFree);
+  if (!holder.shard.empty()) {  // else nobody has, or somebody took our note out
+    site_.disown(key);          // another one has had it meanwhile
+    if (!site_.unit().is_free_of(key.cluster, holder.shard, holder.epoch)) {
+      co_return Outcome::requeue_after(kNotFree);
+    }
   }
   write_holder(status, next_holder(holder, here));
   net::Task<Outcome> writing = site_.write_status(ref_of(key), std::move(status), true);
@@ -268,6 +290,10 @@ OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
   calls.ours = [this, key](std::string_view name) {
     const OwnedInfra* const infra = site_.infra(key);
     return infra != nullptr && infra->is_ours(name);
+  };
+  calls.shared = [this, key](const InfraComponent& at) {
+    return at.kind == ComponentKind::kRouter &&
+           !site_.directory().others_with(key, at.where).empty();
   };
   calls.may_act = [this, text = infra_text(key)] { return site_.unit().may_act(text); };
   const InfraHolder holder = infra_holder(find_infra(site_, key)->status_json(), site_.owner());
@@ -363,8 +389,10 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
     infra->work->set_complete();
   }
 
+  const std::string shared = shared_routers(site_, *infra);
   InfraStatusInput input;
   input.infra = &used;
+  input.shared = shared;
   input.conditions = &cached.parsed.conditions;
   input.wanted = is_wanted(*infra, known);
   if (operator_makes_routers(used)) {

@@ -63,7 +63,7 @@ bool OwnedInfra::is_ours(std::string_view name) const {
 bool OwnedInfra::is_complete() const {
   return silent_ends.empty() &&
          std::all_of(spaces.begin(), spaces.end(),
-                     [](const auto& one) { return one.second.wanted; }) &&
+                     [](const auto& one) { return one.second.wanted && !one.second.keeps; }) &&
          entered.all_of([](const EnteredAddress& one) { return one.phase != 0 && !one.keeps; });
 }
 

@@ -40,6 +40,7 @@ struct OwnedSpace {
   std::vector<std::string> address_plans;  ///< that its plan allows; empty: all
   bool wanted = false;                     ///< routers were told what they are to hold of it
   bool made = false;                       ///< was complete at all routers once
+  bool keeps = false;                      ///< has_unknown_part() since this process knows it
   AddressLimit limit;
   TargetIndex targets;
 };

@@ -316,13 +316,16 @@ std::optional<SpaceControl::Applied> SpaceControl::apply(const ObjectRefKey& key
       has->second.limits != limits || has->second.address_plans != facts.address_plans()) {
     (void)enter_infra(site_, facts);
   }
+  note_whose(*facts.infra, facts);
   claim_space_hosts(site_, facts);
   InfraWork& work = *facts.infra->work;
   const std::string broker(facts.status.text({"broker", "host"}));
   const std::vector<DesiredEntity> entities = desired_of_space(site_, facts, broker);
   const std::string configuration =
       configuration_of(desired_of_space(site_, facts, broker, SecretForm::kVersion));
-  if (work.first_sight(facts.number) && facts.status.text({"configuration"}) == configuration) {
+  const std::string_view recorded = facts.status.text({"configuration"});
+  const bool first = work.first_sight(facts.number);
+  if (first && recorded == configuration) {
     for (const auto& one : work.components()) {
       if (one->kind == ComponentKind::kRouter) {
         work.assume(key, *one, entities);
@@ -332,6 +335,11 @@ std::optional<SpaceControl::Applied> SpaceControl::apply(const ObjectRefKey& key
   work.want_at_routers(key, entities, true);
   const bool settled = work.settled(key, ComponentKind::kRouter);
   OwnedSpace& owned = facts.infra->spaces.at(text_of(key));
+  const bool kept = owned.keeps;
+  owned.keeps = (first ? !recorded.empty() : kept) && has_unknown_part(site_, facts);
+  if (kept && !owned.keeps) {
+    site_.look_at(MessagingKind::kInfra, work.key().view());  // orphans may be looked for
+  }
   owned.wanted = true;
   if (settled && !owned.made) {
     owned.made = true;

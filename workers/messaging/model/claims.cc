@@ -93,6 +93,11 @@ Condition duplicate_tenant(std::string_view other) {
                  "the namespace belongs to " + std::string(other) + ", which is older");
 }
 
+Condition duplicate_space(std::string_view other) {
+  return refusal("Ready", "DuplicateSpace",
+                 std::string(other) + " of the namespace is older and has the same id");
+}
+
 Condition address_conflict(std::string_view other) {
   return refusal("Validated", "AddressConflict",
                  "routers cannot tell the address from that of " + std::string(other) +

@@ -66,10 +66,13 @@ class OldestWins {
   std::map<Key, std::set<Age>> others_;
 };
 
-/// Ready=False/DuplicateTenant; Validated=False/AddressConflict; ConfiguredTLS stays alone, the
-/// endpoint's Created=False/HostConflict. `other` names the one that has it.
+/// Ready=False/DuplicateTenant, DuplicateSpace: an older one of the namespace has the same id, so
+/// that nobody could tell at a router or broker whose an address is;
+/// Validated=False/AddressConflict; ConfiguredTLS stays alone, the endpoint's
+/// Created=False/HostConflict. `other` names the one that has it.
 /// @{
 [[nodiscard]] Condition duplicate_tenant(std::string_view other);
+[[nodiscard]] Condition duplicate_space(std::string_view other);
 [[nodiscard]] Condition address_conflict(std::string_view other);
 [[nodiscard]] Condition host_conflict(std::string_view host, std::string_view other);
 /// @}

@@ -8,10 +8,10 @@
 
 namespace kintsugi::workers {
 
-/// Who works on an infra: `status.holder` {shard, names, epoch}. Written, with the object's revision
-/// as precondition, before anything is sent to a component, so that it moves with the infra's
-/// logical cluster, and the worker at the next shard knows whom to ask to let go (RT-14). What
-/// stands in a status is not believed further than that: a user may have edited it.
+/// Who works on an infra: `status.holder` {shard, names, epoch}. Written, with the object's
+/// revision as precondition, before anything is sent to a component, so that it moves with the
+/// infra's logical cluster, and the worker at the next shard knows whom to ask to let go (RT-14).
+/// What stands in a status is not believed further than that: a user may have edited it.
 struct InfraHolder {
   std::string shard;       ///< "": nobody has had it yet
   std::string names;       ///< owner in names of its entities (5.3): of the first shard, for ever

@@ -192,8 +192,12 @@ Json infra_status(const InfraStatusInput& input, const Json& from, std::string_v
     if (behind.empty()) {
       behind = unsynchronized(input.brokers, "broker", &reason);
     }
-    out.set("Synchronized", behind.empty() ? ConditionStatus::kTrue : ConditionStatus::kFalse,
-            reason, behind);
+    if (behind.empty() && !input.shared.empty()) {
+      out.set("Synchronized", ConditionStatus::kTrue, "SharedRouter", std::string(input.shared));
+    } else {
+      out.set("Synchronized", behind.empty() ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+              reason, behind);
+    }
     const auto in_order = static_cast<std::int64_t>(
         std::count_if(input.routers.begin(), input.routers.end(), [](const RouterView& router) {
           return router.connected && (router.synchronized || router.configured) &&

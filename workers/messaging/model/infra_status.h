@@ -54,6 +54,7 @@ struct InfraStatusInput {
   std::span<const InfraBrokerView> brokers;
   std::span<const BrokenConnector> broken;  ///< of connected routers; the first are told
   std::int64_t connectors_up = 0;           ///< that are seen up, of routers x brokers
+  std::string_view shared;                  ///< who else has its routers, "" for nobody
   InfraCapacity capacity;
   PlanRequests requested;
   std::optional<Condition> groups_spread;

@@ -272,6 +272,25 @@ TEST(ComponentPipelineDrift, MS_049_WhatIsDeletedOrChangedByHandIsSetRight) {
   EXPECT_EQ(router.component.entities[key].text({"externalAddress"}), "space-a/q1");
 }
 
+TEST(ComponentPipelineDrift, MS_064_OfARouterThatOthersHaveTooNothingIsDeletedAsAnOrphan) {
+  ComponentPipeline::Params params;
+  params.sweep = seconds(120);
+  PipelineBench router(kRouter, params);
+  router.shared = true;
+  router.want(1, router_queue(1));
+  router.ready();
+  router.run(seconds(31));
+  router.pipeline.complete(router.now);
+  const std::string type(router_type(EntityKind::kAddress));
+  router.component.entities[{type, test_name(EntityKind::kAddress, 77)}] =
+      krm::Json::object({{"pattern", "x"}});
+  router.run(seconds(300));
+  EXPECT_EQ(router.component.entities.size(), 4U);
+  router.shared = false;
+  router.run(seconds(130));
+  EXPECT_EQ(router.component.entities.size(), 3U);
+}
+
 TEST(ComponentPipelineDrift, MS_051_OrphansOfOursGoAndForeignOnesStay) {
   ComponentPipeline::Params params;
   params.sweep = seconds(120);

@@ -72,8 +72,11 @@ class LetGoTest : public ::testing::Test {
 TEST_F(LetGoTest, RT14_EveryMemberIsAskedAndAllMustAnswer) {
   leases_.reserve(4);
   LeaseRecord &one = lease("one"), &two = lease("two");
-  leases_.emplace_back(one).name = coordinator_lease_name("messaging");
-  leases_.emplace_back(one).name = member_lease_name("example", "other");
+  for (const std::string& name :
+       {coordinator_lease_name("messaging"), member_lease_name("example", "other")}) {
+    LeaseRecord& other = lease(name);
+    other.name = name;
+  }
   EXPECT_EQ(look(), 2U);
   EXPECT_EQ(one.annotation(kLetGoAnnotation), "c1@7");
   EXPECT_EQ(one.holder, "one");
@@ -231,7 +234,7 @@ TEST_F(AskedTest, RT14_WithoutAWatchRenewingFindsIt) {
   EXPECT_EQ(found.asked, "c1@7");
   op = member_op(found);
   ASSERT_NE(op, nullptr);
-  EXPECT_EQ(op->kind, RingOp::Kind::kUpdateLease);  // it is the holder still
+  EXPECT_EQ(op->kind, RingOp::Kind::kUpdateLease);                         // it is the holder still
   EXPECT_EQ(written(op->lease, "").annotation(kLetGoAnnotation), "c1@7");  // and keeps the question
 }
 

@@ -93,8 +93,9 @@ void SharedClusters::carry_out(const Actions& actions) {
       unit->second.unit->act(action.cluster);
       continue;
     }
-    log_info("a cluster is shown by several endpoints; this one waits",
-             {{"role", role_}, {"unit", unit->second.unit->params().name}, {"cluster", action.cluster}});
+    log_info(
+        "a cluster is shown by several endpoints; this one waits",
+        {{"role", role_}, {"unit", unit->second.unit->params().name}, {"cluster", action.cluster}});
     unit->second.unit->park(action.cluster);
   }
 }
@@ -112,7 +113,8 @@ void SharedClusters::asked(UnitId unit, std::string_view text) {
     for (const LetGo& one : now) {
       if (std::find(before.begin(), before.end(), one) == before.end()) {
         log_info("another worker shows a logical cluster; this one lets go of it",
-                 {{"role", role_}, {"unit", place->second.unit->params().name},
+                 {{"role", role_},
+                  {"unit", place->second.unit->params().name},
                   {"cluster", one.cluster}});
         owners_.on_elsewhere(one.cluster, unit, loop_.now(), out);
       }

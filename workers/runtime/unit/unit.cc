@@ -60,8 +60,7 @@ Unit::Unit(net::Loop& loop, net::Upstream& upstream, UnitParams params)
       weigh_timer_(loop),
       patience_(loop),
       cluster_timer_(loop),
-      take_overs_(loop, server_,
-                  {params_.role, params_.lease_clusters, params_.ring.duration}) {
+      take_overs_(loop, server_, {params_.role, params_.lease_clusters, params_.ring.duration}) {
   api_.set_guard(
       [this] { return ring_ != nullptr && ring_->node().member_lease().may_write(loop_.now()); });
 }

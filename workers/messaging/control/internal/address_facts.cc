@@ -378,7 +378,7 @@ std::vector<DesiredEntity> render_address(Site& site, const ObjectRefKey& key,
   if (cached == nullptr) {
     return {};
   }
-  const AddressFacts facts = address_facts(site, key, *cached);
+  AddressFacts facts = address_facts(site, key, *cached);
   if (facts.place.space == nullptr) {
     return {};
   }
@@ -387,6 +387,12 @@ std::vector<DesiredEntity> render_address(Site& site, const ObjectRefKey& key,
     return {};
   }
   DesiredEntities all = desired_of_address(facts, *settings, hosts_of(site, facts));
+  // What is refused is not sent; what was applied before may be the same.
+  judge_address(site, facts);
+  if ((facts.refused || !facts.parsed.valid) &&
+      configuration_of(all) != facts.status().text({"configuration"})) {
+    return {};
+  }
   if (component.kind == ComponentKind::kRouter) {
     return std::move(all.routers);
   }

@@ -10,6 +10,23 @@ namespace {
 constexpr std::size_t kBySpace = 0, kByPlan = 1;
 // Of endpoints and connectors.
 constexpr std::size_t kByNamespace = 0;
+// Of infras.
+constexpr std::size_t kByRouter = 0;
+
+std::string router_text(const ComponentEndpoint& router) {
+  return router.address + " " + std::to_string(router.port);
+}
+
+Projection<CachedInfra> infra_projection() {
+  Projection<CachedInfra> out = cached_projection<CachedInfra>(parse_infra);
+  out.indexes.push_back(
+      {"router", [](const shards::ObjectKey&, const CachedInfra& infra, IndexValues& values) {
+         for (const ComponentEndpoint& one : infra.parsed.object.routers.endpoints) {
+           values.add(router_text(one));
+         }
+       }});
+  return out;
+}
 
 /// What all addresses of a space have in common: an AddressSpace by its name, a tenant without.
 std::string space_text(std::string_view cluster, std::string_view ns, std::string_view space) {
@@ -97,8 +114,7 @@ std::string infra_text(const Key& infra) {
 Directory::Directory(Unit& unit, Params params) : params_(std::move(params)) {
   const bool local = params_.allow_local_connectors;
   const auto of = [](MessagingKind kind) -> const Resource& { return resource_of(kind); };
-  infras = unit.follow<CachedInfra>(of(MessagingKind::kInfra),
-                                    cached_projection<CachedInfra>(parse_infra));
+  infras = unit.follow<CachedInfra>(of(MessagingKind::kInfra), infra_projection());
   const auto plans = cached_projection<CachedPlan>(parse_plan);
   space_plans = unit.follow<CachedPlan>(of(MessagingKind::kAddressSpacePlan), plans);
   messaging_plans = unit.follow<CachedPlan>(of(MessagingKind::kMessagingPlan), plans);
@@ -187,6 +203,28 @@ std::optional<Directory::SpaceFound> Directory::space(const QueueKey& of,
     return std::nullopt;
   }
   return SpaceFound{{MessagingKind::kAddressSpace, key_of(found->id())}, found};
+}
+
+std::optional<Directory::SpaceFound> Directory::namesake(const ObjectRefKey& space) const {
+  const Key& key = space.key;
+  if (space.kind != MessagingKind::kAddressSpace) {
+    return this->space(key.view(), key.name);
+  }
+  return key.name == "default" ? tenant(key.cluster, key.ns) : std::nullopt;
+}
+
+std::vector<std::string> Directory::others_with(const Key& infra,
+                                                const ComponentEndpoint& router) const {
+  std::vector<std::string> out;
+  const std::string self = infra_text(infra);
+  (void)infras->lookup(
+      kByRouter, router_text(router), [&](const shards::ObjectKey& key, const CachedInfra&) {
+        out.push_back(
+            infra_text({std::string(key.cluster), std::string(key.ns), std::string(key.name)}));
+      });
+  std::erase(out, self);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 void Directory::each_address_of(const ObjectRefKey& space, const Visit& visit) const {

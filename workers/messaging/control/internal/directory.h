@@ -77,6 +77,14 @@ class Directory {
   [[nodiscard]] std::optional<SpaceFound> tenant(std::string_view cluster,
                                                  std::string_view ns) const;
 
+  /// Another one with the same id (MD-14): an AddressSpace `default` beside a tenant. nullopt:
+  /// none.
+  [[nodiscard]] std::optional<SpaceFound> namesake(const ObjectRefKey& space) const;
+  /// Other infras of the shard that list the router, by infra_text(): entities there that nobody
+  /// here knows may be theirs.
+  [[nodiscard]] std::vector<std::string> others_with(const Key& infra,
+                                                     const ComponentEndpoint& router) const;
+
   /// The plan of a space, as choose_plan() says.
   [[nodiscard]] Chosen<MessagingPlan> plan(const CachedSpace& space) const;
   /// The infra that a space and its plan ask for, as choose_infra() says, whatever its status says.

@@ -150,6 +150,7 @@ net::Task<Outcome> Ends::prepare(PartInput input) {
     }
     co_return outcome;
   }
+  const Duration at_most = read_again(input);
   if (next.fault) {
     // What was complete once stays as it is.
     const auto at = parts_.find(id);
@@ -159,8 +160,9 @@ net::Task<Outcome> Ends::prepare(PartInput input) {
     next = std::move(kept);
   } else {
     next.usable = true;
+    next.good_connector = std::move(input.connector);
+    next.good_endpoint = std::move(input.endpoint);
   }
-  const Duration at_most = read_again(input);
   if (at_most > Duration{} && (next.again == Duration{} || next.again > at_most)) {
     next.again = at_most;
   }
@@ -190,7 +192,7 @@ net::Task<Ends::Read> Ends::read(ObjectRefKey object, SecretText text) {
   net::Task<ApiAnswer> asking = site_.unit().api().get(std::move(path));
   ApiAnswer answer = co_await asking;
   wipe(answer.raw);
-  if (answer.is(404)) {
+  if (answer.says_missing()) {
     out.missing = true;
     co_return out;
   }
@@ -368,7 +370,7 @@ net::Task<Ends::Files> Ends::leaf(PartInput input) {
   const std::string name = leaf_secret_name(input.identity());
   net::Task<ApiAnswer> asking = secrets_.read(input.infra, name);
   const ApiAnswer answer = co_await asking;
-  if (!answer.ok() && !answer.is(404)) {
+  if (!answer.ok() && !answer.says_missing()) {
     out.outcome = Outcome::error();
     co_return out;
   }
@@ -401,7 +403,7 @@ net::Task<Outcome> Ends::lay(PartInput input, CertificateFiles files, PartState*
   const std::string name = profile_secret_name(hash);
   net::Task<ApiAnswer> asking = secrets_.read(input.infra, name);
   const ApiAnswer answer = co_await asking;
-  if (!answer.ok() && !answer.is(404)) {
+  if (!answer.ok() && !answer.says_missing()) {
     co_return Outcome::error();
   }
   ProfileFacts facts;
@@ -466,7 +468,7 @@ net::Task<Outcome> Ends::write_export(ObjectRefKey space, std::string_view resou
   ApiAnswer has = co_await asking;
   wipe(has.raw);
   ApiWrite write;
-  if (has.is(404)) {
+  if (has.says_missing()) {
     write.method = "POST";
     write.path = collection;
     write.body = body;

@@ -103,6 +103,7 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
     callbacks_.facts();
   };
   calls.ours = callbacks_.ours;
+  calls.shared = [this, self] { return callbacks_.shared(*self); };
   self->pipeline = std::make_unique<ComponentPipeline>(std::move(pipeline), std::move(calls));
   ComponentLink::Params link = params_.link;
   link.host = where.host;

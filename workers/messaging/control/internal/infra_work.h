@@ -44,9 +44,10 @@ class InfraWork {
     std::function<bool()> busy;                      ///< whether to be silent of what only comes on
     /// Null for what belongs to no object, an orphan.
     std::function<void(const ObjectRefKey*, const InfraComponent&, const DriftRepair&)> repaired;
-    std::function<bool(std::string_view)> ours;  ///< a name at brokers: of one of our spaces
-    std::function<void()> facts;                 ///< of components
-    std::function<bool()> may_act;               ///< asked before each request
+    std::function<bool(std::string_view)> ours;         ///< a name at brokers: of one of our spaces
+    std::function<bool(const InfraComponent&)> shared;  ///< another infra has that router, too
+    std::function<void()> facts;                        ///< of components
+    std::function<bool()> may_act;                      ///< asked before each request
   };
   struct Params {
     Key key;

@@ -110,6 +110,29 @@ std::string connector_part(std::string_view name) { return std::string("connecto
 
 std::string endpoint_part(std::string_view name) { return std::string("endpoint/").append(name); }
 
+namespace {
+
+template <class T>
+const T* held(const Parsed<T>& asked, const PartState* state,
+              std::optional<T> PartState::*good) noexcept {
+  if (asked.valid && (state == nullptr || !state->fault)) {
+    return &asked.object;
+  }
+  return state != nullptr && state->*good ? &*(state->*good) : nullptr;
+}
+
+}  // namespace
+
+const MessagingConnector* to_hold(const Parsed<MessagingConnector>& asked,
+                                  const PartState* state) noexcept {
+  return held(asked, state, &PartState::good_connector);
+}
+
+const MessagingEndpoint* to_hold(const Parsed<MessagingEndpoint>& asked,
+                                 const PartState* state) noexcept {
+  return held(asked, state, &PartState::good_endpoint);
+}
+
 Redactor redactor_of(const PartState& state) {
   Redactor out;
   (void)out.know("username", state.username);

@@ -53,6 +53,9 @@ struct PartState {
   std::int64_t ends = 0;           ///< of an endpoint's certificate, seconds since 1970; 0: unknown
   std::optional<Condition> fault;  ///< why it cannot be made
   bool usable = false;             ///< was complete once: with a fault it stays as it was
+  /// As it was then: what routers go on to hold while what is asked for is faulty.
+  std::optional<MessagingConnector> good_connector;
+  std::optional<MessagingEndpoint> good_endpoint;
   ProtocolPorts ports;
   std::string infra;  ///< infra_text() of where it is
   // When it is looked at again.
@@ -60,6 +63,12 @@ struct PartState {
   Duration again{};  ///< 0: never
   std::int64_t generation = -1;
 };
+/// What routers are to hold of one: what is asked for, or while that is faulty what was good the
+/// last time; nullptr: nothing that this process knows of. @param state  may be null
+[[nodiscard]] const MessagingConnector* to_hold(const Parsed<MessagingConnector>& asked,
+                                                const PartState* state) noexcept;
+[[nodiscard]] const MessagingEndpoint* to_hold(const Parsed<MessagingEndpoint>& asked,
+                                               const PartState* state) noexcept;
 /// What must not be seen of one.
 [[nodiscard]] Redactor redactor_of(const PartState& state);
 

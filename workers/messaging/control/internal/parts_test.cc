@@ -251,5 +251,25 @@ TEST(MessagingParts, MS_074_ForwardersNeedTheirConnector) {
   EXPECT_NE(refused->message.find("elsewhere"), std::string::npos);
 }
 
+TEST(Parts, MS072_AFaultyPartIsHeldAsItWasGoodTheLastTime) {
+  Parsed<MessagingConnector> asked{a_connector(), true, {}};
+  PartState state = a_state();
+  EXPECT_EQ(to_hold(asked, nullptr), &asked.object);
+  EXPECT_EQ(to_hold(asked, &state), &asked.object);
+  asked.valid = false;
+  EXPECT_EQ(to_hold(asked, nullptr), nullptr);
+  EXPECT_EQ(to_hold(asked, &state), nullptr);  // another process may know
+  state.good_connector = a_connector();
+  EXPECT_EQ(to_hold(asked, &state), &*state.good_connector);
+  asked.valid = true;
+  EXPECT_EQ(to_hold(asked, &state), &asked.object);
+  state.fault.emplace();  // a Secret that is gone, a host that is a router of the infra
+  EXPECT_EQ(to_hold(asked, &state), &*state.good_connector);
+  const Parsed<MessagingEndpoint> endpoint{an_endpoint({Protocol::kAmqp}), true, {}};
+  EXPECT_EQ(to_hold(endpoint, &state), nullptr);
+  state.good_endpoint = an_endpoint({Protocol::kAmqps});
+  EXPECT_EQ(to_hold(endpoint, &state), &*state.good_endpoint);
+}
+
 }  // namespace
 }  // namespace kintsugi::workers

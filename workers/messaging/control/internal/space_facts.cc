@@ -59,6 +59,12 @@ SpaceFacts space_facts(Site& site, const ObjectRefKey& key, const CachedSpace& c
       facts.duplicate = duplicate_tenant(resource_of(counts->key.kind).kind + " " + id.name);
     }
   }
+  if (const auto other = site.directory().namesake(key)) {
+    facts.contested = true;
+    if (!facts.duplicate && is_older(other->space->id(), id)) {
+      facts.duplicate = duplicate_space(resource_of(other->key.kind).kind + " " + id.name);
+    }
+  }
   facts.plan = site.directory().plan(cached);
   if (facts.plan.object == nullptr && !facts.plan.reason.empty()) {
     facts.plan_refused = refusal("PlanFound", facts.plan.reason, facts.plan.message);
@@ -87,13 +93,21 @@ void admit_space(Site& site, SpaceFacts& facts) {
   }
 }
 
+void note_whose(OwnedInfra& infra, const SpaceFacts& facts) {
+  if (facts.contested) {
+    infra.space_ids.erase(facts.space_id);
+  } else {
+    infra.space_ids.insert(facts.space_id);
+  }
+}
+
 OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
   OwnedInfra& infra = *facts.infra;
   OwnedSpace& space = infra.spaces[text_of(facts.key)];
   space.key = facts.key;
   space.number = facts.number;
   space.space_id = facts.space_id;
-  infra.space_ids.insert(facts.space_id);
+  note_whose(infra, facts);
   space.transactional = facts.transactional;
   space.limits = facts.limits();
   space.address_plans = facts.address_plans();

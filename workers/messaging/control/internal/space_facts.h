@@ -25,6 +25,7 @@ struct SpaceFacts {
   std::string space_id;
   bool transactional = false;
   std::optional<Condition> plan_refused, infra_refused, duplicate;
+  bool contested = false;  ///< another one has the same id, whichever of them counts
 
   [[nodiscard]] const MessagingSpace& space() const noexcept { return cached->parsed.object; }
   [[nodiscard]] bool refused() const noexcept {
@@ -48,6 +49,9 @@ struct SpaceFacts {
 void admit_space(Site& site, SpaceFacts& facts);
 /// It is one of the infra's spaces from now on, with all its addresses, which are looked at.
 OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts);
+/// Names at brokers with the space's id are its own, unless another one has that id: then what
+/// nobody wants stays there, for it may be the other's.
+void note_whose(OwnedInfra& infra, const SpaceFacts& facts);
 /// It is none any more.
 void leave_infra(Site& site, OwnedInfra& infra, const ObjectRefKey& space);
 

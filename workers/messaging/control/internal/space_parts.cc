@@ -16,29 +16,90 @@ std::string host_of(const SpaceFacts& facts, const MessagingEndpoint& endpoint) 
   return endpoint_host(endpoint, facts.space_id, domain_of(facts));
 }
 
-std::vector<PartInput> inputs_of(const SpaceFacts& facts) {
+const PartState* state_of(const Site& site, const SpaceFacts& facts, const std::string& part) {
+  return site.ends().find(facts.key, part);
+}
+
+std::string part_of(const MessagingConnector& one) { return connector_part(one.name); }
+std::string part_of(const MessagingEndpoint& one) { return endpoint_part(one.name); }
+
+/// Of one of a space's parts; of two with one name the first counts.
+template <class T>
+const T* to_hold(const Site& site, const SpaceFacts& facts, const std::vector<Parsed<T>>& all,
+                 const Parsed<T>& one) {
+  const auto first = std::find_if(all.begin(), all.end(), [&one](const Parsed<T>& other) {
+    return other.object.name == one.object.name;
+  });
+  return &*first == &one ? to_hold(one, state_of(site, facts, part_of(one.object))) : nullptr;
+}
+
+/// `visit` is called with what routers are to hold of each part.
+template <class T, class Visit>
+void each_held(const Site& site, const SpaceFacts& facts, const std::vector<Parsed<T>>& all,
+               Visit&& visit) {
+  for (const Parsed<T>& one : all) {
+    if (const T* const part = to_hold(site, facts, all, one)) {
+      visit(*part);
+    }
+  }
+}
+
+/// All that the space has, also faulty ones.
+std::vector<std::string> part_names(const SpaceFacts& facts) {
+  std::vector<std::string> out;
+  for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
+    out.push_back(part_of(one.object));
+  }
+  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
+    out.push_back(part_of(one.object));
+  }
+  return out;
+}
+
+/// What is prepared: the parts that are valid, and of others what was good the last time. All, to
+/// be removed.
+std::vector<PartInput> inputs_of(const Site& site, const SpaceFacts& facts) {
   std::vector<PartInput> out;
+  const auto chosen = [&]<class T>(const Parsed<T>& one, std::optional<T> PartState::*good) {
+    const PartState* const state = state_of(site, facts, part_of(one.object));
+    const bool keeps = !one.valid && state != nullptr && (state->*good).has_value();
+    return keeps                                      ? &*(state->*good)
+           : one.valid || facts.cached->meta.deleting ? &one.object
+                                                      : nullptr;
+  };
   PartInput common;
   common.object = facts.key;
   common.infra = facts.infra->work->key();
   common.space_id = facts.space_id;
   common.generation = facts.cached->id().generation;
   for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
-    if (one.valid) {
+    if (const MessagingConnector* const part = chosen(one, &PartState::good_connector)) {
       PartInput& input = out.emplace_back(common);
-      input.part = connector_part(one.object.name);
-      input.connector = one.object;
+      input.part = part_of(*part);
+      input.connector = *part;
       input.record = record_of_part(facts.status, input.part);
     }
   }
   for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    if (one.valid) {
+    if (const MessagingEndpoint* const part = chosen(one, &PartState::good_endpoint)) {
       PartInput& input = out.emplace_back(common);
-      input.part = endpoint_part(one.object.name);
-      input.host = host_of(facts, one.object);
-      input.endpoint = one.object;
+      input.part = part_of(*part);
+      input.host = host_of(facts, *part);
+      input.endpoint = *part;
       input.record = record_of_part(facts.status, input.part);
     }
+  }
+  return out;
+}
+
+/// Names of what the space has: what is known of others ends.
+std::vector<std::string> names_of(const Site& site, const ObjectRefKey& key) {
+  const auto* const cached = Directory::find(site.directory().spaces_of(key.kind), key.key.view());
+  std::vector<std::string> out;
+  if (cached != nullptr) {
+    SpaceFacts facts;
+    facts.cached = cached;
+    out = part_names(facts);
   }
   return out;
 }
@@ -51,11 +112,7 @@ std::vector<PartInput> inputs_of(Site& site, const ObjectRefKey& key) {
     return {};
   }
   const SpaceFacts facts = space_facts(site, key, *cached);
-  return facts.infra == nullptr ? std::vector<PartInput>() : inputs_of(facts);
-}
-
-const PartState* state_of(const Site& site, const SpaceFacts& facts, const std::string& part) {
-  return site.ends().find(facts.key, part);
+  return facts.infra == nullptr ? std::vector<PartInput>() : inputs_of(site, facts);
 }
 
 std::string first_message(const std::vector<Condition>& conditions) {
@@ -142,11 +199,7 @@ std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts
       out.push_back(std::move(host));
     }
   };
-  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    if (one.valid) {
-      add(one.object);
-    }
-  }
+  each_held(site, facts, facts.space().endpoints, add);
   if (facts.space().is_tenant() && !facts.duplicate) {
     const ObjectIdentity& id = facts.cached->id();
     const Directory& directory = site.directory();
@@ -155,8 +208,14 @@ std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts
         return;
       }
       const auto* const one = Directory::find(*directory.endpoints, key);
-      if (one != nullptr && one->parsed.valid && !one->meta.deleting) {
-        add(one->parsed.object);
+      if (one == nullptr || one->meta.deleting) {
+        return;
+      }
+      const ObjectRefKey ref{
+          kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
+      const PartState* const state = site.ends().find(ref, endpoint_part(key.name));
+      if (const MessagingEndpoint* const endpoint = to_hold(one->parsed, state)) {
+        add(*endpoint);
       }
     });
   }
@@ -165,22 +224,15 @@ std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts
 
 void claim_space_hosts(Site& site, const SpaceFacts& facts) {
   std::vector<std::string> hosts;
-  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    if (one.valid) {
-      hosts.push_back(host_of(facts, one.object));
-    }
-  }
+  each_held(site, facts, facts.space().endpoints,
+            [&](const MessagingEndpoint& one) { hosts.push_back(host_of(facts, one)); });
   claim_own_names(site, *facts.infra, facts.key, age_of(facts.cached->id(), facts.number),
                   facts.space_id, std::move(hosts));
 }
 
 net::Task<Outcome> prepare_space_parts(Site& site, ObjectRefKey key) {
   std::vector<PartInput> inputs = inputs_of(site, key);
-  std::vector<std::string> names;
-  for (const PartInput& one : inputs) {
-    names.push_back(one.part);
-  }
-  site.ends().keep_only(key, names);
+  site.ends().keep_only(key, names_of(site, key));
   for (PartInput& one : inputs) {
     net::Task<Outcome> preparing = site.ends().prepare(std::move(one));
     const Outcome outcome = co_await preparing;
@@ -196,37 +248,34 @@ std::vector<krm::Json> space_resources(const Site& site, const SpaceFacts& facts
   if (!operator_makes_routers(facts.infra->object)) {
     return out;
   }
-  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    const std::string host = host_of(facts, one.object);
-    if (one.valid && has_host(site, *facts.infra, facts.key, host)) {
-      const PartRecord record = record_of_part(facts.status, endpoint_part(one.object.name));
-      for (krm::Json& each : endpoint_resources(
-               {&one.object, &facts.infra->object, facts.space_id, host, record.ports})) {
+  each_held(site, facts, facts.space().endpoints, [&](const MessagingEndpoint& one) {
+    const std::string host = host_of(facts, one);
+    if (has_host(site, *facts.infra, facts.key, host)) {
+      const PartRecord record = record_of_part(facts.status, part_of(one));
+      for (krm::Json& each :
+           endpoint_resources({&one, &facts.infra->object, facts.space_id, host, record.ports})) {
         out.push_back(std::move(each));
       }
     }
-  }
+  });
   return out;
 }
 
 std::optional<krm::Json> place_space_parts(Site& site, const SpaceFacts& facts) {
   krm::Json status = facts.status;
   bool changed = false;
-  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    if (!one.valid) {
-      continue;
-    }
-    const std::string part = endpoint_part(one.object.name);
+  each_held(site, facts, facts.space().endpoints, [&](const MessagingEndpoint& one) {
+    const std::string part = part_of(one);
     PartRecord record = record_of_part(status, part);
     std::optional<Condition> fault;
     ProtocolPorts ports =
-        allocate_ports(facts.infra->ports, facts.cached->id(), one.object, record.ports, &fault);
+        allocate_ports(facts.infra->ports, facts.cached->id(), one, record.ports, &fault);
     if (ports != record.ports) {
       record.ports = std::move(ports);
       write_part_record(status, part, record);
       changed = true;
     }
-  }
+  });
   const std::vector<std::string> before = recorded_resources(status);
   std::vector<std::string> all = before;
   for (std::string& one : left_over(resource_texts(space_resources(site, facts)), before)) {
@@ -244,24 +293,29 @@ std::vector<DesiredEntity> space_part_entities(const Site& site, const SpaceFact
     std::move(more.begin(), more.end(), std::back_inserter(out));
   };
   const PartPlace place = part_place(site, *facts.infra, facts.space_id);
-  for (const Parsed<MessagingConnector>& one : facts.space().connectors) {
-    const PartState* const state = state_of(site, facts, connector_part(one.object.name));
-    const bool forbidden =
-        state != nullptr && state->fault && state->fault->reason == "ForbiddenHost";
-    if (one.valid && state != nullptr && !forbidden) {
-      add(connector_part_entities(place, one.object, *state, form));
+  each_held(site, facts, facts.space().connectors, [&](const MessagingConnector& one) {
+    if (const PartState* const state = state_of(site, facts, part_of(one))) {
+      add(connector_part_entities(place, one, *state, form));
     }
-  }
-  for (const Parsed<MessagingEndpoint>& one : facts.space().endpoints) {
-    const std::string part = endpoint_part(one.object.name);
+  });
+  each_held(site, facts, facts.space().endpoints, [&](const MessagingEndpoint& one) {
+    const std::string part = part_of(one);
     site.ends().set_ports(facts.key, part, record_of_part(facts.status, part).ports);
     const PartState* const state = state_of(site, facts, part);
-    if (one.valid && state != nullptr &&
-        has_host(site, *facts.infra, facts.key, host_of(facts, one.object))) {
-      add(endpoint_part_entities(place, one.object, *state));
+    if (state != nullptr && has_host(site, *facts.infra, facts.key, host_of(facts, one))) {
+      add(endpoint_part_entities(place, one, *state));
     }
-  }
+  });
   return out;
+}
+
+bool has_unknown_part(const Site& site, const SpaceFacts& facts) {
+  const auto unknown = [&](const auto& all) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& one) {
+      return to_hold(one, state_of(site, facts, part_of(one.object))) == nullptr;
+    });
+  };
+  return unknown(facts.space().connectors) || unknown(facts.space().endpoints);
 }
 
 void look_at_parts(Site& site, const SpaceFacts& facts, const std::optional<Condition>& service,
@@ -278,9 +332,8 @@ std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts, bool 
                                       krm::Json& status) {
   record_resources(status, resource_texts(space_resources(site, facts)));
   std::vector<std::string> replaced;
-  std::vector<std::string> names;
-  for (const PartInput& one : inputs_of(facts)) {
-    names.push_back(one.part);
+  const std::vector<std::string> names = part_names(facts);
+  for (const PartInput& one : inputs_of(site, facts)) {
     PartRecord record = one.record;
     if (one.endpoint) {
       release_ports(facts.infra->ports, facts.cached->id(), one.endpoint->name, record.ports,

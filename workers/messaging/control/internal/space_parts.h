@@ -36,6 +36,10 @@ void claim_space_hosts(Site& site, const SpaceFacts& facts);
                                                              const SpaceFacts& facts,
                                                              SecretForm form);
 
+/// Whether one of its parts is faulty, and what was good of it before is not known: another process
+/// may have made that.
+[[nodiscard]] bool has_unknown_part(const Site& site, const SpaceFacts& facts);
+
 /// What the status says of the parts. Lifetime: the views point into it and into the facts.
 struct SpaceParts {
   std::deque<std::string> texts;

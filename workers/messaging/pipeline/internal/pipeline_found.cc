@@ -33,7 +33,9 @@ void PipelineCore::router_page(Scan& scan, const QueryPage& page, TimePoint now)
     const std::string_view name = values[column].as_string();
     if (table.find(scan.kind, name) == kNoIndex) {
       if (scan.question == Question::kTable && is_own_entity(params_.owner, name)) {
-        orphan(scan.kind, name);
+        if (!callbacks_.shared || !callbacks_.shared()) {
+          orphan(scan.kind, name);
+        }
       } else if (scan.question == Question::kTable && !is_agent_kind(scan.kind)) {
         foreign(scan, name);
       }

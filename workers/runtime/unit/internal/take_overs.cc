@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "krm/path_prefixes.h"
-#include "workers/runtime/ring/internal/ring_node.h"
+#include "workers/runtime/ring/ring_driver.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -23,8 +23,7 @@ std::int64_t wall_clock_us() {
 }  // namespace
 
 bool TakeOvers::is_free(const std::string& cluster, const std::string& shard, std::int64_t epoch) {
-  const auto [at, is_new] =
-      asked_.try_emplace(cluster + "|" + shard + "|" + std::to_string(epoch));
+  const auto [at, is_new] = asked_.try_emplace(cluster + "|" + shard + "|" + std::to_string(epoch));
   if (is_new) {
     at->second.job = net::Job(ask(cluster, shard, &at->second));
   }
