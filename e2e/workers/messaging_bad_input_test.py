@@ -135,9 +135,9 @@ class BadInput(messaging_addresses.Case):
         def told():
             return {one["name"]: " ".join(one["messages"]) for one in self.tenant.get("AddressSpace", self.space)["status"].get("connectors", [])}
 
-        for host in ("127.0.0.1", "one-r0"):  # by its form, and as a router of the infra
+        for host, why in (("127.0.0.1", "is not allowed"), ("one-r0", "is a router of the infra")):
             say(far(endpointHosts=[{"host": host, "port": 5672}]), near)
-            kit.eventually(lambda h=host: h in told().get("far", ""), what="it is refused")
+            kit.eventually(lambda w=why: "endpointHosts[0].host" in told().get("far", "") and w in told()["far"], what="it is refused")
             self.passes()
             self.assertEqual(held(), good)
         self.patch("cast", {"spec": {"plan": "none-such"}})

@@ -115,7 +115,9 @@ namespace {
 template <class T>
 const T* held(const Parsed<T>& asked, const PartState* state,
               std::optional<T> PartState::*good) noexcept {
-  if (asked.valid && (state == nullptr || !state->fault)) {
+  const bool good_now =
+      state == nullptr || (!state->fault && state->generation == asked.object.id.generation);
+  if (asked.valid && good_now) {
     return &asked.object;
   }
   return state != nullptr && state->*good ? &*(state->*good) : nullptr;

@@ -63,8 +63,9 @@ struct PartState {
   Duration again{};  ///< 0: never
   std::int64_t generation = -1;
 };
-/// What routers are to hold of one: what is asked for, or while that is faulty what was good the
-/// last time; nullptr: nothing that this process knows of. @param state  may be null
+/// What routers are to hold of one: what is asked for, or while that is faulty, or was not looked
+/// at yet, what was good the last time; nullptr: nothing that this process knows of. @param state
+/// may be null
 [[nodiscard]] const MessagingConnector* to_hold(const Parsed<MessagingConnector>& asked,
                                                 const PartState* state) noexcept;
 [[nodiscard]] const MessagingEndpoint* to_hold(const Parsed<MessagingEndpoint>& asked,

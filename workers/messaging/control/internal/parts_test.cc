@@ -255,6 +255,8 @@ TEST(Parts, MS072_AFaultyPartIsHeldAsItWasGoodTheLastTime) {
   Parsed<MessagingConnector> asked{a_connector(), true, {}};
   PartState state = a_state();
   EXPECT_EQ(to_hold(asked, nullptr), &asked.object);
+  EXPECT_EQ(to_hold(asked, &state), nullptr);  // it was another one that was looked at
+  state.generation = asked.object.id.generation;
   EXPECT_EQ(to_hold(asked, &state), &asked.object);
   asked.valid = false;
   EXPECT_EQ(to_hold(asked, nullptr), nullptr);
