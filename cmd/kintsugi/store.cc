@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -59,15 +60,40 @@ FlagTable flag_table(Options& options) {
   };
 }
 
-/// Keys have NUL between their parts; names hold no '/'.
-std::string shown(std::string text) {
-  std::replace(text.begin(), text.end(), '\0', '/');
-  return text;
+/// Keys have NUL between their parts; names hold no '/'. What a damaged one has else is \xNN.
+std::string shown(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\0') {
+      out += '/';
+    } else if (byte < 0x20 || byte > 0x7e || c == '\\') {
+      out += "\\x";
+      out += kHex[byte >> 4U];
+      out += kHex[byte & 15U];
+    } else {
+      out += c;
+    }
+  }
+  return out;
 }
 
-std::string stored(std::string text) {
-  std::replace(text.begin(), text.end(), '/', '\0');
-  return text;
+/// The key that is shown like this.
+std::string stored(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view code = text.substr(i, 4);
+    unsigned byte = 0;
+    if (code.size() == 4 && code.starts_with("\\x") &&
+        std::from_chars(code.data() + 2, code.data() + 4, byte, 16).ptr == code.data() + 4) {
+      out += static_cast<char>(byte);
+      i += 3;
+    } else {
+      out += text[i] == '/' ? '\0' : text[i];
+    }
+  }
+  return out;
 }
 
 int run_backup(const Options& options) {

@@ -77,10 +77,11 @@ class Checked(unittest.TestCase):
         installation.make_workspace("new", selector={"name": "shard-1"})
         at_new, consumer = installation.client("/clusters/root:new"), installation.client()
         new = at_new.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")["metadata"]["annotations"]["kcp.io/cluster"]
-        at_new.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {"metadata": {"name": "offer"}, "spec": {}})
+        at_new.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport",
+                                                                  "metadata": {"name": "offer"}, "spec": {}})
         bindings = "/apis/apis.kcp.io/v1alpha2/apibindings"
         kit.eventually(lambda: consumer.must("POST", bindings, {
-            "metadata": {"name": "takes"}, "spec": {"reference": {"export": {"path": "root:new", "name": "offer"}}}}, expect=(201, 409)), 30)
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "takes"}, "spec": {"reference": {"export": {"path": "root:new", "name": "offer"}}}}, expect=(201, 409)), 30)
         kit.eventually(lambda: consumer.must("GET", f"{bindings}/takes")["status"]["apiExportClusterName"] == new, 30)
         workspaces = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
         consumer.must("DELETE", f"{workspaces}/old")
