@@ -1,4 +1,5 @@
 """A thousand damaged copies of a shard's store (GR-413 to GR-416): what `kintsugi store check` says of each, and what a shard serves of some."""
+import http.client
 import pathlib
 import random
 import shutil
@@ -105,7 +106,10 @@ class Copies(unittest.TestCase):
                 self.assertIn(answer.status, (200, 500, 503), answer)
                 if answer.status == 200:
                     self.assertEqual((answer.json["metadata"], answer.json["data"]), (before["metadata"], before["data"]))
-            listed = client.get(f"/clusters/root{MAPS}")
+            try:
+                listed = client.get(f"/clusters/root{MAPS}")
+            except (OSError, ValueError, http.client.HTTPException):
+                return  # cut off where what is lost begins: nobody takes that for all
             if listed.status == 200:
                 self.assertEqual(len(listed.json["items"]), len(self.objects), "a short list")
         finally:

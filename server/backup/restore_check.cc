@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "apiserver/stored_object.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "server/backup/backup_program.h"
@@ -99,7 +100,8 @@ class RestoreCheck {
     if (kind == objects_.end()) {
       return;
     }
-    auto object = Json::parse(row.value);
+    const auto stored = apiserver::StoredView::parse(row.value);
+    auto object = stored ? Json::parse(stored->text()) : fail(stored.error().clone());
     if (!object) {
       ++unread_;
       return;
