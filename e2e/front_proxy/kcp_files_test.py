@@ -224,7 +224,7 @@ print(json.dumps({{"apiVersion": os.environ["VERSION"], "kind": "ExecCredential"
                 lower = {name.lower(): value for name, value in headers.items()}
                 self.assertEqual((lower["impersonate-user"], lower["impersonate-extra-some%2fkey"]), ("kcp-reader", "v"))
             line = next(one for one in proxy.lines() if one["msg"] == "asked" and "apiexports" in one["path"])
-            self.assertEqual(line["code"], "200")
+            self.assertEqual(line["code"], 200)
 
     def test_FP_156_a_proxy_makes_the_connections(self):
         said = "Basic " + base64.b64encode(b"me:secret").decode()
@@ -325,7 +325,7 @@ class Told(unittest.TestCase):
         self.addCleanup(proxy.__exit__)
         line = kit.eventually(lambda: next(one for one in proxy.lines() if one["msg"] == begun), 15, "a warning")
         self.assertEqual((line["level"], line["shard"], line["code"], line["user"], line["message"]),
-                         ("warn", "root", "403", "the bearer of a token", "the gate says 403"))
+                         ("warn", "root", 403, "the bearer of a token", "the gate says 403"))
         self.assertTrue(line["url"].endswith("/apiexports/tenancy.kcp.io"), line)
         count = len(gate.asked)
         kit.eventually(lambda: len(gate.asked) > count + 8, 15, "it goes on asking")
@@ -346,7 +346,7 @@ class Told(unittest.TestCase):
                 self.assertEqual(bool(asked), is_told, level)
                 if is_told:
                     mine = [one for one in asked if one["path"].endswith("/namespaces/default")]
-                    self.assertEqual([(one["server"], one["method"], one["code"]) for one in mine], [("shard-1", "GET", "200")])
+                    self.assertEqual([(one["server"], one["method"], one["code"]) for one in mine], [("shard-1", "GET", 200)])
                     self.assertTrue(all(one["ms"].isdigit() for one in asked))
                     self.assertNotIn("secret", json.dumps(mine))
                     for resource in ("workspaces", "logicalclusters", "apiexports", "apibindings"):
