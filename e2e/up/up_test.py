@@ -189,7 +189,7 @@ class UpLifeCycle(unittest.TestCase):
         self.assertEqual(completed("kintsugi", "up", "--wildcard", ""), ["serve", "deny"])
         self.assertEqual(completed("kintsugi", "up", "--wildcard", "=", "d"), ["deny"])
         self.assertEqual(completed("kintsugi", "up", "--port", ""), [])
-        self.assertEqual(completed("kintsugi", "store", "re"), ["restore", "rewrite"])
+        self.assertEqual(completed("kintsugi", "store", "re"), ["restore", "renew", "rewrite"])
         self.assertEqual(completed("kcp-front-proxy", "--mapping"), ["--mapping-file"])
         self.assertEqual(completed("kintsugi", "proxy", "--config", __file__[:-1]), [__file__])
 
