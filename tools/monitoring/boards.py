@@ -102,7 +102,7 @@ PROCESSES = Board("kintsugi-processes", "Kintsugi: processes", "What do proxies,
     lines("Abuse", "ops", "what clients did that costs and brings nothing", (rate("kintsugi_abuse_total", "instance, kind") + " > 0", "{{instance}} {{kind}}")),
     lines("Silent loops, faults", "none", "since the start", (f"kintsugi_silent_loops_total{{{AT}}}", "silent {{instance}}"), (f"kintsugi_caught_exceptions_total{{{AT}}}", "faults {{instance}}")),
     lines("Commits", "ops", "transactions that are on the disk; groups that failed", (rate("kintsugi_store_commits_total", "instance"), "{{instance}}"),
-          (rate("kintsugi_store_commit_failures_total", "instance") + " > 0", "failed {{instance}}")),
+          (rate("kintsugi_store_commit_failures_total", "instance"), "failed {{instance}}")),
     lines("How long commits take", "s", "until a group of them is on the disk, or etcd has one", *quantiles("kintsugi_store_commit_duration_seconds")),
     lines("Audit", "ops", "events; those that were lost", (rate("kintsugi_audit_events_total", "instance"), "{{instance}}"), (rate("kintsugi_audit_dropped_total", "instance"), "lost {{instance}}")),
     lines("Certificates", "s", "until they end", ("min by (instance, use, name) (kintsugi_certificate_expiration_timestamp_seconds"
