@@ -10,8 +10,9 @@ namespace kintsugi::store {
 
 /// No row has this key. Among the operations of a transaction that writes something it says that
 /// the revision of the transaction is larger than the number in its value, so that what it tells is
-/// newer than all that another store has told (GR-603). Revisions rise, not always by one. Alone,
-/// in a store on LMDB, it makes that number the newest revision, of which no event tells.
+/// newer than all that another store has told (GR-603). Revisions rise, not always by one. Alone it
+/// makes that number the newest revision, of which no event tells; not on etcd, whose revisions
+/// are its own.
 inline constexpr std::string_view kRaiseKey{"\x01raise", 6};
 
 [[nodiscard]] inline Op raise_to(Revision revision) {

@@ -124,7 +124,11 @@ TEST_P(StoreContract, WhenItIsRaised_GR603_RevisionsAndHistoryGoOnBehindTheNumbe
               ElementsAre("1001 +b=2 (@0/1001)", "1002 +a=3 (1@1/1)", "1003 +b=4 (2@1001/1001)"));
   EXPECT_EQ(changes->complete_to, 1'003U);
   EXPECT_THAT(rows(*store_, {"", "", 500}), ElementsAre("a=1@1/1"));
-  EXPECT_EQ(store_->commit_wait({raise_to(9'000)})->revision, 1'003U);  // it writes nothing
+  // Alone it is no event, and counts.
+  EXPECT_EQ(store_->commit_wait({raise_to(9'000)})->revision, 9'000U);
+  EXPECT_EQ(store_->commit_wait({raise_to(5)})->revision, 9'000U);
+  EXPECT_EQ(store_->changes("", 1'003, 10)->events.size(), 0U);
+  EXPECT_EQ(write(*store_, put("b", "5")), 9'001U);
 }
 
 TEST_P(StoreContract, WhenTransactionHasManyOps_TheyShareOneRevisionInOrder) {

@@ -94,6 +94,9 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
     }
   }
   const Revision revision = next_revision(current_, ops);
+  if (only_raises(ops)) {
+    current_ = revision - 1;
+  }
   std::erase_if(ops, [](const Op& op) { return op.only_expected; });
   for (std::size_t i = 0; books_.is_open() && i < ops.size(); ++i) {
     const Version* before = live(ops[i].key);
