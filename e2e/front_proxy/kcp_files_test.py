@@ -352,7 +352,7 @@ class Told(unittest.TestCase):
                     for resource in ("workspaces", "logicalclusters", "apiexports", "apibindings"):
                         followed = [one for one in asked if f"/{resource}" in one["path"] and one["path"].startswith("/clusters/%2A/")]
                         self.assertTrue(followed, resource)
-                        self.assertEqual({one["code"] for one in followed}, {"200"})
+                        self.assertEqual({one["code"] for one in followed}, {200})
                     self.assertNotIn("watch=", proxy.log.read_text())
 
     def test_FP_160_metrics_of_the_secure_port(self):
