@@ -24,7 +24,7 @@ class Second:
         self.folder = up.state / "shards" / shard / "replicas" / name
         self.log = up.state / "logs" / f"{shard}-{name}.log"
         command = pathlib.Path(f"/proc/{up.pid(shard)}/cmdline").read_bytes().decode().split("\0")[:-1]
-        self.command = [word for word in command if not word.startswith("--port")] + ["--replica", name]
+        self.command = [word for word in command if not word.startswith(("--port", "--log-file"))] + ["--replica", name]
         self.process = None
 
     def start(self):
