@@ -72,9 +72,9 @@ void on_bus_error(int, siginfo_t* info, void*) {
         R"({"level":"error","msg":"a page of the store cannot be read, the process ends; its next )"
         R"(start says what is left","file":")");
     line.add(map.file.data());
-    line.add(R"(","page":")");
+    line.add(R"(","page":)");
     line.add((address - begin) / kPage);
-    line.add("\"}\n");
+    line.add("}\n");
     line.print();
     ::_exit(kDamagedExit);
   }

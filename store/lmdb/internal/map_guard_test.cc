@@ -66,8 +66,7 @@ TEST(MapGuard, GR_414_AFileThatWasCutEndsTheProcessWithALine) {
   EXPECT_EQ(WEXITSTATUS(ended.status), 70);
   EXPECT_THAT(ended.said, HasSubstr("a page of the store cannot be read"));
   EXPECT_THAT(ended.said, HasSubstr(folder.data() + "/data.mdb"));
-  EXPECT_THAT(ended.said.substr(ended.said.rfind("\"page\"")),
-              MatchesRegex("\"page\":\"[0-9]+\"}\n"));
+  EXPECT_THAT(ended.said.substr(ended.said.rfind("\"page\"")), MatchesRegex("\"page\":[0-9]+}\n"));
 }
 
 TEST(MapGuard, GR_414_ElsewhereASignalIsWhatItWas) {
@@ -81,8 +80,12 @@ TEST(MapGuard, GR_414_ElsewhereASignalIsWhatItWas) {
     const volatile char* const byte = static_cast<const char*>(map);
     (void)*byte;
   });
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  EXPECT_THAT(ended.said, HasSubstr("BUS on unknown address"));  // theirs, which it was before
+#else
   ASSERT_TRUE(WIFSIGNALED(ended.status)) << ended.said;
   EXPECT_EQ(WTERMSIG(ended.status), SIGBUS);
+#endif
 }
 
 }  // namespace
