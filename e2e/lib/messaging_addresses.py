@@ -150,10 +150,10 @@ class Case(unittest.TestCase):
         keys = {"address": ("pattern",), "autoLink": ("address",), "linkRoute": ("prefix", "pattern")}[kind]
         return [one for one in router.rows(kind).values() for key in keys if (one.get(key) or "").startswith(self.space_id)]
 
-    def links(self, local):
+    def links(self, local, routers=None):
         """Of the routers, how the autolink from the broker of that address is."""
         end = f"/{local}"
-        return [one["operStatus"] for router in self.routers[self.on] for one in self.of(router, "autoLink")
+        return [one["operStatus"] for router in routers or self.routers[self.on] for one in self.of(router, "autoLink")
                 if one["direction"] == "in" and one["address"].endswith(end)]
 
     def linked(self, local):

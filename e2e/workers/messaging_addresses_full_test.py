@@ -36,7 +36,7 @@ class Endings(messaging_addresses.Endings, messaging_addresses.Two):
         left = 1 - had
         self.routers["two"][had].kill()
         self.addCleanup(self.routers["two"][had].start)
-        kit.eventually(lambda: self.links("sub")[left] == "active", 30, "the other router takes it over")
+        kit.eventually(lambda: self.links("sub", [self.routers["two"][left]]) == ["active"], 30, "the other router takes it over")
         self.ready("sub", deadline=30)
         do = self.open(left)
         self.assertEqual(do("send", address="topic", bodies=["a"])["accepted"], 1)
