@@ -49,12 +49,16 @@ class Moves(worker.Case):
             since = time.monotonic()
             say("second")
             self.assertEqual(self.patched("shard-1", cluster, since), [])
+            # The relay notes what was answered after it has passed it on.
+            kit.eventually(lambda: self.patched("shard-2", cluster, since), 10, "what was written is noted")
             self.assertEqual(len(self.patched("shard-2", cluster, since)), 1)
             self.relay.clear()
             worker.move(self.installation, "back", cluster, "shard-1")
             since = time.monotonic()
             say("third")
             self.assertEqual(self.patched("shard-2", cluster, since), [])
+            # The relay notes what was answered after it has passed it on.
+            kit.eventually(lambda: self.patched("shard-1", cluster, since), 10, "what was written is noted")
             self.assertEqual(len(self.patched("shard-1", cluster, since)), 1)
             # Others were not held up, and what is deleted is gone.
             self.expect(self.greet("shard-2", "beside", "beside"), "beside")
