@@ -4,19 +4,18 @@ import base64
 import contextlib
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 import urllib.request
 
+import etcds
 import kit
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -377,37 +376,13 @@ class ProxyReplicas(unittest.TestCase):
             self.assertIn(text, run.stderr)
 
 
-class Member:
-    """An etcd of one member on 127.0.0.1."""
-
-    def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kintsugi-e2e-etcd-"))
-        self.url, peer = (f"http://127.0.0.1:{kit.free_port()}" for _ in range(2))
-        self.command = ["etcd", f"--data-dir={self.folder}/data", f"--listen-client-urls={self.url}", f"--advertise-client-urls={self.url}",
-                        f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"]
-        self.process = None
-        self.start()
-
-    def start(self):
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def end(self):
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
 class OverAnEtcdOfTheirOwn:
     """The shards have their objects elsewhere: what goes on without etcd is what the proxies have in their hands."""
 
     @classmethod
     def setUpClass(cls):
         cls.up = kit.Installation(shards=2).start_for(cls)
-        cls.etcd = Member()
+        cls.etcd = etcds.Member()
         cls.addClassCleanup(cls.etcd.end)
         seal = cls.up.dir / "seal-key"
         seal.write_text("1 " + "ab" * 32 + "\n")
@@ -526,7 +501,7 @@ class OwnShards(unittest.TestCase):
     def test_GR_201_the_shards_of_one_are_those_of_the_other(self):
         """Source `objects`: Shards are a kind that the proxies store."""
         up = kit.Installation(shards=2).start_for(self)
-        etcd = Member()
+        etcd = etcds.Member()
         self.addCleanup(etcd.end)
         change = {"store": {"type": "etcd", "endpoints": f'["{etcd.url}"]'}, "wildcard": "serve", "topology": {"source": "objects"}}
         proxies = [kit.Proxy(up, change=change) for _ in range(2)]
