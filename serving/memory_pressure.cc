@@ -32,6 +32,10 @@ std::size_t own_memory(const std::string& root) {
          static_cast<std::size_t>(std::max(::sysconf(_SC_PAGE_SIZE), 1L));
 }
 
+double part_of(std::size_t used, std::size_t budget) noexcept {
+  return budget == 0 ? 0 : static_cast<double>(used) / static_cast<double>(budget);
+}
+
 }  // namespace
 
 std::string_view step_name(ShedStep step) noexcept {
@@ -58,18 +62,24 @@ ShedStep MemoryPressure::look(TimePoint now) {
     limit_read_ = now;
     budget = memory_limit(root_) / 4 * 3;
   }
-  ShedStep step = judge(own_memory(root_), budget);
+  const ShedStep before = step();
   const std::uint64_t shortages = memory_shortages();
   if (std::exchange(shortages_, shortages) != shortages) {
-    step = run_out(now);
-  } else if (now < short_until_ && step < ShedStep::kTenants) {
-    step = ShedStep::kTenants;
-    step_.store(step, std::memory_order_relaxed);
+    run_out(now);
   }
-  if (step != ShedStep::kNone && now - trimmed_ >= kTrimAgain) {
+  if ((step() != ShedStep::kNone || part_of(own_memory(root_), budget) >= kFrom[1]) &&
+      now - trimmed_ >= kTrimAgain) {
     trimmed_ = now;
     count(ShedStep::kCaches);
     ::malloc_trim(0);
+  }
+  ShedStep step = judge(own_memory(root_), budget);
+  if (now < short_until_ && step < ShedStep::kTenants) {
+    step = ShedStep::kTenants;
+    step_.store(step, std::memory_order_relaxed);
+  }
+  if (step > before) {
+    trimmed_ = TimePoint();  // what is given up now counts at the next look
   }
   return step;
 }
@@ -85,9 +95,10 @@ ShedStep MemoryPressure::run_out(TimePoint now) noexcept {
 ShedStep MemoryPressure::judge(std::size_t used, std::size_t budget) noexcept {
   used_.store(used, std::memory_order_relaxed);
   budget_.store(budget, std::memory_order_relaxed);
-  const double part = budget == 0 ? 0 : static_cast<double>(used) / static_cast<double>(budget);
+  const double part = part_of(used, budget);
   auto now = static_cast<std::size_t>(step());
-  while (now + 1 < kShedSteps && part >= kFrom[now + 1]) {
+  const std::size_t last = step() < ShedStep::kWatches ? kShedSteps - 1 : kShedSteps;
+  while (now + 1 < last && part >= kFrom[now + 1]) {
     ++now;
   }
   while (now > 0 && part < kFrom[now] - kBack) {

@@ -23,7 +23,7 @@ enum class ShedStep : std::uint8_t {
   kLists,        ///< 80 %: fewer lists run at once, bodies get a quarter of their bounds
   kWatches,      ///< 85 %: those end whose clients do not read
   kTenants,      ///< 90 %: tenants and strangers get 429
-  kConnections,  ///< 95 %: idle ones end
+  kConnections,  ///< 95 %: idle ones end, if ending watches at the look before was not enough
 };
 inline constexpr std::size_t kShedSteps = 6;
 /// "caches", …: the label `step`.
@@ -41,7 +41,8 @@ class MemoryPressure {
   MemoryPressure(const MemoryPressure&) = delete;
   MemoryPressure& operator=(const MemoryPressure&) = delete;
 
-  /// Reads how much the process uses (its own pages, not those of files) and what it may use.
+  /// Reads how much the process uses (its own pages, not those of files) and what it may use, after
+  /// the allocator has given back what it keeps.
   /// @returns the step now
   ShedStep look(TimePoint now);
   /// The same of what somebody else has read.

@@ -29,7 +29,8 @@ TEST(MemoryPressure, SE091_StepsFollowEachOtherAndAreLeftFivePercentLower) {
   EXPECT_EQ(at(850), ShedStep::kTenants);
   EXPECT_EQ(at(849), ShedStep::kWatches);
   EXPECT_EQ(at(100), ShedStep::kNone) << "and straight down";
-  EXPECT_EQ(at(2'000), ShedStep::kConnections) << "and straight up";
+  EXPECT_EQ(at(2'000), ShedStep::kTenants) << "and straight up, but watches end first";
+  EXPECT_EQ(at(2'000), ShedStep::kConnections);
   EXPECT_EQ(pressure.judge(2'000, 0), ShedStep::kNone) << "no budget is known";
 }
 
@@ -55,7 +56,8 @@ TEST(MemoryPressure, SE090_TheLimitOfTheControlGroupIsReadAgain) {
   EXPECT_EQ(pressure.look(start + seconds(10)), ShedStep::kLists);
   EXPECT_EQ(pressure.budget(), 240 * page);
   MemoryPressure said(100 * page, root);
-  EXPECT_EQ(said.look(start), ShedStep::kConnections) << "what somebody says wins";
+  EXPECT_EQ(said.look(start), ShedStep::kTenants) << "what somebody says wins";
+  EXPECT_EQ(said.look(start), ShedStep::kConnections);
   std::filesystem::remove_all(root);
 }
 
