@@ -65,6 +65,34 @@ TEST_F(MergedWatches, WhenAShardForgot_T61_TheDifferenceIsTold) {
   EXPECT_TRUE(wants(*open_[1].back(), "resourceVersion=44"));
 }
 
+TEST_F(MergedWatches, WhenAShardForgot_T61_WhatWasMadeAgainGoesBeforeItComes) {
+  start();
+  Answer& answer = synced();
+  scripts_[1] = [this](Exchange& exchange) {
+    if (is_watch(exchange)) {
+      serve(1, exchange);
+    } else {
+      FakeShard::reply(
+          exchange, 200,
+          R"({"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"b","namespace":"t","uid":"u-other","resourceVersion":"40"}}],)"
+          R"("metadata":{"resourceVersion":"44"}})");
+    }
+  };
+  const std::size_t before = told(answer).size();
+  tell(1, gone());
+  EXPECT_TRUE(until([&] { return told(answer).size() == before + 2; })) << answer.body;
+  std::vector<std::string> both;
+  for (const auto& one : events(answer)) {
+    const std::string_view version = one.text({"object", "metadata", "resourceVersion"});
+    if (one.text({"object", "metadata", "name"}) == "b" && (version == "39" || version == "40")) {
+      both.push_back(std::string(one.text({"type"})) + " " +
+                     std::string(one.text({"object", "metadata", "uid"})) + " " +
+                     std::string(version));
+    }
+  }
+  EXPECT_EQ(both, (std::vector<std::string>{"DELETED u-b 39", "ADDED u-other 40"}));
+}
+
 TEST_F(MergedWatches, WhenAShardForgot_T61_ClientsExpireWhereThatIsAskedFor) {
   start({.resync = aggregation::Resync::kExpire});
   Answer& answer = synced();

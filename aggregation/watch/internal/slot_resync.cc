@@ -52,9 +52,9 @@ void SlotResync::on_item(std::string_view raw, const ListEnvelope&) {
     const KeyIndex::Entry old = *index_->find(*facts);
     ObjectFacts gone = *facts;
     gone.uid = old.uid;
+    const std::uint64_t before = std::max<std::uint64_t>(facts->revision, 2) - 1;
     sink_.on_difference(
-        *this, gone,
-        question_.shape.coding->deleted(question_.shape.kind, gone, facts->revision, old.kept));
+        *this, gone, question_.shape.coding->deleted(question_.shape.kind, gone, before, old.kept));
   }
   if (change != KeyIndex::Change::kNone && !is_hidden(*facts)) {
     sink_.on_difference(
