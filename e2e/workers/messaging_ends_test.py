@@ -133,6 +133,38 @@ class Ends(Case):
             tenant.gone(kind, name)
         self.assertEqual((router.rows("connector"), router.rows("linkRoute")), ({}, {}))
 
+    def test_S16_a_host_whose_endpoint_turned_wrong_stays_over_a_restart_of_the_worker(self):
+        """Of a tenant's endpoint and of a space's, also where another endpoint wants the host meanwhile."""
+        tenant, router = self.stand("ms016")
+        self.endpoint(tenant, "one", "AMQP", host="one.example.com")
+        tenant.until("MessagingEndpoint", "one")
+        tenant.plan()
+        inside = {"name": "in", "service": "messaging", "cert": {"provider": "wildcard"}, "expose": {"type": "route", "routeHost": "in.example.com"}}
+        tenant.space(endpoints=[inside])
+
+        def aliases():
+            return sorted(host for one in self.vhosts(router).values() for host in one.get("aliases", "").split(",") if host)
+
+        had = ["in.example.com", "one.example.com"]
+        kit.eventually(lambda: aliases() == had, what="the hosts of both are names of vhosts")
+        kit.eventually(lambda: {part.get("alias") for one in ("MessagingTenant", "AddressSpace") for item in tenant.client.must("GET", tenant.path(one))["items"]
+                                for part in item["status"].get("parts", [])} >= set(had), what="both statuses say them")
+        tenant.change("MessagingEndpoint", "one", host="two.example.com", tls={"letsencrypt": {}})
+        tenant.until("MessagingEndpoint", "one", "Ready", "False")
+        tenant.change("AddressSpace", "space1", endpoints=[{**inside, "expose": {**inside["expose"], "routeTlsTermination": "edge"}}])
+        kit.eventually(lambda: aliases() == had, what="what was good is there")
+        self.worker.stop()
+        self.forget(router)
+        self.endpoint(tenant, "other", "AMQP", host="one.example.com")
+        self.worker.start()
+        self.worker.until_ready()
+        kit.eventually(lambda: tenant.get("MessagingEndpoint", "other").get("status", {}).get("conditions"), what="the worker has seen all")
+        kit.stays(lambda: aliases() == had, 1)
+        self.assertFalse({key for key in self.sent(router) if key[1] == "vhost"})
+        tenant.change("MessagingEndpoint", "one", tls=None)
+        kit.eventually(lambda: "two.example.com" in aliases(), what="what is good again is made")
+        self.worker.until_ready()
+
     def test_MS090_exports_of_a_space(self):
         tenant, _ = self.stand("ms090")
         tenant.plan()

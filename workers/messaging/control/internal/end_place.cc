@@ -273,9 +273,12 @@ void enter_ends(Site& site, OwnedInfra& infra) {
           }
           const MessagingEndpoint& object = endpoint->parsed.object;
           assume(endpoint->id(), object.name, record_of_object(endpoint->status_json()));
-          if (endpoint->parsed.valid && !endpoint->meta.deleting) {
+          std::string host = endpoint->parsed.valid
+                                 ? endpoint_host(object, space_id, infra.object.routers.domain)
+                                 : record_of_part(status, endpoint_part(object.name)).alias;
+          if (!host.empty() && !endpoint->meta.deleting) {
             claim_hosts(site, infra, ref, age_of(endpoint->id(), infra.work->number(ref)),
-                        {endpoint_host(object, space_id, infra.object.routers.domain)});
+                        {std::move(host)});
           }
         });
   }

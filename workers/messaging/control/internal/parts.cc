@@ -55,7 +55,8 @@ void hide(Attributes& attributes, const std::string& version) {
 }  // namespace
 
 PartRecord record_of_object(const krm::Json& status) {
-  return {std::string(status.text({"certificate"})), ports_of(status.find("internalPorts"))};
+  return {std::string(status.text({"certificate"})), ports_of(status.find("internalPorts")),
+          std::string(status.text({"alias"}))};
 }
 
 void write_record(krm::Json& status, const PartRecord& record) {
@@ -68,6 +69,11 @@ void write_record(krm::Json& status, const PartRecord& record) {
     status.erase("internalPorts");
   } else {
     status["internalPorts"] = list_of(record.ports);
+  }
+  if (record.alias.empty()) {
+    status.erase("alias");
+  } else {
+    status["alias"] = record.alias;
   }
 }
 

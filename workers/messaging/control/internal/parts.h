@@ -28,10 +28,14 @@ using ProtocolPorts = std::vector<std::pair<Protocol, std::int64_t>>;
 struct PartRecord {
   std::string certificate;  ///< hash of the profile in force, "" for none
   ProtocolPorts ports;      ///< of its own listeners
-  [[nodiscard]] bool empty() const noexcept { return certificate.empty() && ports.empty(); }
+  std::string alias;        ///< its host, where the space's vhost has it as a name; "" for none
+  [[nodiscard]] bool empty() const noexcept {
+    return certificate.empty() && ports.empty() && alias.empty();
+  }
   bool operator==(const PartRecord&) const = default;
 };
-/// Of an object of its own: `status.certificate` and `status.internalPorts`.
+/// Of an object of its own: `status.certificate` and `status.internalPorts`. Its alias stands among
+/// the parts of its tenant, who has the vhost.
 [[nodiscard]] PartRecord record_of_object(const krm::Json& status);
 void write_record(krm::Json& status, const PartRecord& record);
 /// Of a part of a space: the entry of that name in `status.parts`.

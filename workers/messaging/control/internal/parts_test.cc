@@ -214,13 +214,13 @@ TEST(MessagingParts, MS_071_OnlyRefusedHttpListenersAreLeft) {
 
 TEST(MessagingParts, MS_063_RecordsAreReadAsTheyWereWritten) {
   krm::Json status = krm::Json::object({{"phase", "Active"}});
-  const PartRecord record{"hash", {{Protocol::kAmqps, 40'001}}};
+  const PartRecord record{"hash", {{Protocol::kAmqps, 40'001}}, "broker.example"};
   write_record(status, record);
   EXPECT_EQ(record_of_object(status), record);
   write_record(status, {});
   EXPECT_EQ(status, krm::Json::object({{"phase", "Active"}}));
   write_part_record(status, endpoint_part("e"), record);
-  write_part_record(status, connector_part("c"), {"other", {}});
+  write_part_record(status, connector_part("c"), {"other", {}, {}});
   EXPECT_EQ(record_of_part(status, endpoint_part("e")), record);
   EXPECT_EQ(record_of_part(status, connector_part("c")).certificate, "other");
   EXPECT_TRUE(record_of_part(status, endpoint_part("c")).empty());

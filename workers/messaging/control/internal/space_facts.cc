@@ -181,7 +181,9 @@ std::vector<DesiredEntity> desired_of_space(const Site& site, const SpaceFacts& 
   input.id = &facts.cached->id();
   input.limits = &limits;
   input.declared_routers = facts.infra->declared_routers();
-  input.aliases = space_aliases(site, facts);
+  for (SpaceAlias& one : space_aliases(site, facts)) {
+    input.aliases.push_back(std::move(one.host));
+  }
   input.transactional = link ? &*link : nullptr;
   std::vector<DesiredEntity> out = space_entities(input);
   std::vector<DesiredEntity> parts = space_part_entities(site, facts, form);

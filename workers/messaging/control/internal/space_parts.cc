@@ -23,14 +23,21 @@ const PartState* state_of(const Site& site, const SpaceFacts& facts, const std::
 std::string part_of(const MessagingConnector& one) { return connector_part(one.name); }
 std::string part_of(const MessagingEndpoint& one) { return endpoint_part(one.name); }
 
-/// Of one of a space's parts; of two with one name the first counts.
+/// Of two parts with one name the first counts.
 template <class T>
-const T* to_hold(const Site& site, const SpaceFacts& facts, const std::vector<Parsed<T>>& all,
-                 const Parsed<T>& one) {
+bool first_of_name(const std::vector<Parsed<T>>& all, const Parsed<T>& one) {
   const auto first = std::find_if(all.begin(), all.end(), [&one](const Parsed<T>& other) {
     return other.object.name == one.object.name;
   });
-  return &*first == &one ? to_hold(one, state_of(site, facts, part_of(one.object))) : nullptr;
+  return &*first == &one;
+}
+
+/// Of one of a space's parts.
+template <class T>
+const T* to_hold(const Site& site, const SpaceFacts& facts, const std::vector<Parsed<T>>& all,
+                 const Parsed<T>& one) {
+  return first_of_name(all, one) ? to_hold(one, state_of(site, facts, part_of(one.object)))
+                                 : nullptr;
 }
 
 /// `visit` is called with what routers are to hold of each part.
@@ -191,15 +198,23 @@ EndpointView endpoint_view(const Site& site, const SpaceFacts& facts,
 
 }  // namespace
 
-std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts) {
-  std::vector<std::string> out;
-  const auto add = [&](const MessagingEndpoint& endpoint) {
-    std::string host = host_of(facts, endpoint);
-    if (!needs_listener(endpoint) && has_host(site, *facts.infra, facts.key, host)) {
-      out.push_back(std::move(host));
+std::vector<SpaceAlias> space_aliases(const Site& site, const SpaceFacts& facts) {
+  std::vector<SpaceAlias> out;
+  const auto add = [&](const Parsed<MessagingEndpoint>& asked, const MessagingEndpoint* held) {
+    const std::string part = endpoint_part(asked.object.name);
+    std::string host = held == nullptr         ? record_of_part(facts.status, part).alias
+                       : needs_listener(*held) ? std::string()
+                                               : host_of(facts, *held);
+    if (!host.empty() && has_host(site, *facts.infra, facts.key, host)) {
+      out.push_back({part, std::move(host)});
     }
   };
-  each_held(site, facts, facts.space().endpoints, add);
+  const auto& own = facts.space().endpoints;
+  for (const Parsed<MessagingEndpoint>& one : own) {
+    if (first_of_name(own, one)) {
+      add(one, to_hold(site, facts, own, one));
+    }
+  }
   if (facts.space().is_tenant() && !facts.duplicate) {
     const ObjectIdentity& id = facts.cached->id();
     const Directory& directory = site.directory();
@@ -213,10 +228,7 @@ std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts
       }
       const ObjectRefKey ref{
           kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
-      const PartState* const state = site.ends().find(ref, endpoint_part(key.name));
-      if (const MessagingEndpoint* const endpoint = to_hold(one->parsed, state)) {
-        add(*endpoint);
-      }
+      add(one->parsed, to_hold(one->parsed, site.ends().find(ref, endpoint_part(key.name))));
     });
   }
   return out;
@@ -224,8 +236,16 @@ std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts
 
 void claim_space_hosts(Site& site, const SpaceFacts& facts) {
   std::vector<std::string> hosts;
-  each_held(site, facts, facts.space().endpoints,
-            [&](const MessagingEndpoint& one) { hosts.push_back(host_of(facts, one)); });
+  const auto& all = facts.space().endpoints;
+  for (const Parsed<MessagingEndpoint>& one : all) {
+    if (const MessagingEndpoint* const held = to_hold(site, facts, all, one)) {
+      hosts.push_back(host_of(facts, *held));
+    } else if (std::string alias =
+                   record_of_part(facts.status, endpoint_part(one.object.name)).alias;
+               !alias.empty()) {
+      hosts.push_back(std::move(alias));
+    }
+  }
   claim_own_names(site, *facts.infra, facts.key, age_of(facts.cached->id(), facts.number),
                   facts.space_id, std::move(hosts));
 }
@@ -332,9 +352,18 @@ std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts, bool 
                                       krm::Json& status) {
   record_resources(status, resource_texts(space_resources(site, facts)));
   std::vector<std::string> replaced;
-  const std::vector<std::string> names = part_names(facts);
+  std::vector<std::string> names = part_names(facts);
+  const std::vector<SpaceAlias> aliases = space_aliases(site, facts);
+  const auto alias_of = [&aliases](std::string_view part) {
+    const auto at = std::find_if(aliases.begin(), aliases.end(),
+                                 [part](const SpaceAlias& one) { return one.part == part; });
+    return at == aliases.end() ? std::string() : at->host;
+  };
   for (const PartInput& one : inputs_of(site, facts)) {
     PartRecord record = one.record;
+    if (settled) {
+      record.alias = alias_of(one.part);
+    }
     if (one.endpoint) {
       release_ports(facts.infra->ports, facts.cached->id(), one.endpoint->name, record.ports,
                     settled);
@@ -348,8 +377,19 @@ std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts, bool 
     }
     write_part_record(status, one.part, record);
   }
+  if (!settled) {
+    return replaced;
+  }
+  for (const SpaceAlias& one : aliases) {  // of a tenant's own endpoints
+    if (std::find(names.begin(), names.end(), one.part) == names.end()) {
+      PartRecord record;
+      record.alias = one.host;
+      write_part_record(status, one.part, record);
+      names.push_back(one.part);
+    }
+  }
   const krm::Json* const had = facts.status.find("parts");
-  if (had == nullptr || !settled) {
+  if (had == nullptr) {
     return replaced;
   }
   // Parts that the space has no more.

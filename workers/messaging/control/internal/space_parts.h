@@ -17,9 +17,14 @@ namespace kintsugi::workers {
 // its vhost has them. They are entities of the space. Source: MS-068, MS-072, MS-090. Threads: the
 // unit's loop's.
 
-/// Hosts that are names of the space's vhost besides its id: of its endpoints on shared listeners,
-/// as far as nobody else has them. In no order.
-[[nodiscard]] std::vector<std::string> space_aliases(const Site& site, const SpaceFacts& facts);
+/// A name of a space's vhost besides its id.
+struct SpaceAlias {
+  std::string part;  ///< endpoint_part()
+  std::string host;
+};
+/// Hosts of its endpoints on shared listeners, as far as nobody else has them; of a faulty one the
+/// host that is recorded, if what was good of it is not known. In no order.
+[[nodiscard]] std::vector<SpaceAlias> space_aliases(const Site& site, const SpaceFacts& facts);
 /// The space's names and hosts are claimed. When it enters its infra, and when it changes.
 void claim_space_hosts(Site& site, const SpaceFacts& facts);
 
