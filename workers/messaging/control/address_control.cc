@@ -59,7 +59,7 @@ net::Task<Outcome> AddressControl::reconcile(ObjectRefKey key) {
     co_return Outcome::done();
   }
   const bool deleting = cached->deleting(), for_change = site_.is_for_change(key.kind);
-  net::Task<Outcome> work = deleting ? take_away(key) : make(key, for_change);
+  net::Task<Outcome> work = deleting ? take_away(key, for_change) : make(key, for_change);
   const Outcome outcome = co_await work;
   co_return outcome;
 }
@@ -106,6 +106,9 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key, bool for_chan
   const CachedAddress& cached = *find_address(site_, key);
   AddressFacts facts = address_facts(site_, key, cached);
   if (facts.space && site_.begins_later(*facts.space->space)) {
+    if (for_change) {
+      site_.look_first(key);
+    }
     return {Turn::Kind::kNothing, {}, false, {}};  // entering the space looks at all of it
   }
   if (facts.place.space != nullptr) {
@@ -261,7 +264,7 @@ void AddressControl::assume(const AddressFacts& facts, const DesiredEntities& en
   }
 }
 
-net::Task<Outcome> AddressControl::take_away(ObjectRefKey key) {
+net::Task<Outcome> AddressControl::take_away(ObjectRefKey key, bool for_change) {
   bool gone = true;
   krm::Json status;
   {
@@ -271,6 +274,9 @@ net::Task<Outcome> AddressControl::take_away(ObjectRefKey key) {
     }
     AddressFacts facts = address_facts(site_, key, cached);
     if (facts.space && site_.begins_later(*facts.space->space)) {
+      if (for_change) {
+        site_.look_first(key);
+      }
       co_return Outcome::requeue_after(kNotSynced);
     }
     AddressReport report(facts);

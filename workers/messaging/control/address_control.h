@@ -32,7 +32,7 @@ class AddressControl {
     Duration again{};      ///< of kLater
   };
   [[nodiscard]] net::Task<Outcome> make(ObjectRefKey key, bool for_change);
-  [[nodiscard]] net::Task<Outcome> take_away(ObjectRefKey key);
+  [[nodiscard]] net::Task<Outcome> take_away(ObjectRefKey key, bool for_change);
   [[nodiscard]] Turn look(const ObjectRefKey& key, bool for_change);
   [[nodiscard]] Turn place(AddressFacts& facts);
   [[nodiscard]] bool withdraw(const AddressFacts& facts);

@@ -15,6 +15,7 @@ namespace kintsugi::workers {
 
 namespace {
 
+constexpr std::size_t kMostFirst = 64;
 constexpr std::uint64_t kBusy = 64;  ///< addresses with a turn or waiting for it, and entities
 
 /// Calls `use` with the cache of a kind that is written.
@@ -141,9 +142,11 @@ void Site::look_at_later(MessagingKind kind, const QueueKey& key, Duration delay
   }
 }
 
-void Site::look_at(const InfraWork& infra, std::span<const ObjectId> objects) const {
+void Site::look_at(const InfraWork& infra, std::span<const ObjectId> objects,
+                   Priority priority) const {
   for (const ObjectId object : objects) {
-    look_at(infra.object(object));
+    const ObjectRefKey of = infra.object(object);
+    look_at(of.kind, of.key.view(), priority);
   }
 }
 
@@ -174,10 +177,23 @@ std::uint64_t Site::busy(const OwnedInfra& infra) const noexcept {
   return turns;
 }
 
-void Site::look_at_addresses(const ObjectRefKey& space) const {
-  directory_.each_address_of(space, [this](MessagingKind kind, const QueueKey& key) {
-    look_at(kind, key, Priority::kRetry);
+void Site::look_at_addresses(const ObjectRefKey& space) {
+  const CachedSpace* const cached =
+      Directory::find(directory_.spaces_of(space.kind), space.key.view());
+  const OwnedInfra* const infra = cached == nullptr ? nullptr : place({space, cached}).infra;
+  directory_.each_address_of(space, [&](MessagingKind kind, const QueueKey& key) {
+    const ObjectRefKey address{
+        kind, {std::string(key.cluster), std::string(key.ns), std::string(key.name)}};
+    const bool first = (!first_.empty() && first_.erase(text_of(address)) > 0) ||
+                       (infra != nullptr && infra->work->is_urgent(address));
+    look_at(kind, key, first ? Priority::kLive : Priority::kRetry);
   });
+}
+
+void Site::look_first(const ObjectRefKey& address) {
+  if (first_.size() < kMostFirst) {
+    first_.insert(text_of(address));
+  }
 }
 
 OwnedInfra* Site::infra(const Key& key) {

@@ -120,7 +120,8 @@ class Site {
   void look_at(const ObjectRefKey& object) const { look_at(object.kind, object.key.view()); }
   /// Soon, once for all that happens until then.
   void look_at_later(MessagingKind kind, const QueueKey& key, Duration delay) const;
-  void look_at(const InfraWork& infra, std::span<const ObjectId> objects) const;
+  void look_at(const InfraWork& infra, std::span<const ObjectId> objects,
+               Priority priority = Priority::kLive) const;
   /// Decides what the infra's scheduler has to; those whose placing is another one now get a turn,
   /// `but` excepted.
   void decide(OwnedInfra& infra, std::optional<ObjectId> but = std::nullopt);
@@ -134,7 +135,12 @@ class Site {
   [[nodiscard]] std::uint64_t busy(const OwnedInfra& infra) const noexcept;
   /// These are so many that one which only comes on is not worth a write.
   [[nodiscard]] bool is_busy(const OwnedInfra& infra) const noexcept;
-  void look_at_addresses(const ObjectRefKey& space) const;
+  /// All of a space, behind what changes; before that those of look_first(), and those that
+  /// somebody waits for.
+  void look_at_addresses(const ObjectRefKey& space);
+  /// An address changed and has to wait for its infra to begin here: its turn then is for a change.
+  /// No more than a few are remembered.
+  void look_first(const ObjectRefKey& address);
 
   [[nodiscard]] OwnedInfra* infra(const Key& key);
   /// @param names  the owner in names of its entities: another shard's where the infra came from
@@ -189,6 +195,7 @@ class Site {
   std::unique_ptr<Ends> ends_;
   std::unique_ptr<Teller> teller_;
   Decisions decisions_;
+  std::set<std::string, std::less<>> first_;  // of look_first(), by text_of()
 };
 
 }  // namespace kintsugi::workers

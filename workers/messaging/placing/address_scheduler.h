@@ -97,7 +97,8 @@ class AddressScheduler {
   void remove(ObjectId object);
 
   /// Decides what is due. @returns objects whose placing() is another one since the last call,
-  /// oldest first, those that are new among them.
+  /// oldest first, those that are new among them; not those that are where their status said when
+  /// they came: after a restart that is everything.
   [[nodiscard]] std::vector<ObjectId> decide();
   [[nodiscard]] AddressPlacing placing(ObjectId object) const;
   /// The same without texts: whether it is scheduled on that broker.

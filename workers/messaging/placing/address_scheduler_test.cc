@@ -131,6 +131,34 @@ TEST(AddressScheduler, MS_040_ARestartMovesNothing) {
   EXPECT_TRUE(world.pool.decide().empty());
 }
 
+TEST(AddressScheduler, MS_040_WhatIsWhereItsStatusSaysIsNoChangeAfterARestart) {
+  World world;
+  world.pool.set_scale(0, 3);
+  AddressDemand there = demand(1);
+  for (ObjectId object = 1; object <= 3; ++object) {
+    there.age.created = object;
+    there.recorded = {"b" + std::to_string(object)};
+    world.pool.set(object, there);  // before any broker is known
+  }
+  world.pool.set(4, demand(4));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    world.pool.set_broker(broker(i));
+  }
+  EXPECT_EQ(world.pool.decide(), (std::vector<ObjectId>{3, 4})) << "b3 is gone, and a new one";
+  AddressDemand again = demand(2);
+  again.recorded = {"b2"};
+  world.pool.set(2, again);
+  EXPECT_TRUE(world.pool.decide().empty());
+  world.pool.broker_gone("b2");
+  EXPECT_EQ(world.pool.decide(), std::vector<ObjectId>{2});
+  world.pool.set_broker(broker(2));
+  EXPECT_EQ(world.pool.decide(), std::vector<ObjectId>{2}) << "what was told is told again";
+  there = demand(1);
+  there.recorded = {"b0"};
+  world.pool.set(1, there);
+  EXPECT_EQ(world.pool.decide(), std::vector<ObjectId>{1});
+}
+
 TEST(AddressScheduler, MS_041_RequestsStayWithinCapacityAndAskForBrokersUpToMax) {
   World world;
   world.brokers(1, 0, 2);

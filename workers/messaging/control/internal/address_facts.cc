@@ -91,7 +91,7 @@ AddressFacts address_facts(Site& site, const ObjectRefKey& key, const CachedAddr
   return facts;
 }
 
-void enter_space(Site& site, AddressFacts& facts) {
+void enter_space(Site& site, AddressFacts& facts, Priority others) {
   OwnedInfra& infra = *facts.place.infra;
   OwnedSpace& space = *facts.place.space;
   EnteredAddress& entered = infra.entered[facts.number];
@@ -108,20 +108,23 @@ void enter_space(Site& site, AddressFacts& facts) {
   entered.name = name;
   // Seconds are all that tells who was first, and what is made is not taken from its owner for a
   // uid.
-  site.look_at(*infra.work, infra.addresses.claim(name, age, [&](ObjectId owner) {
+  const auto takes_over = [&](ObjectId owner) {
     const CachedAddress* const other = find_address(site, infra.work->object(owner));
     return is_made(facts.status()) && (other == nullptr || !is_made(other->status_json()));
-  }));
+  };
+  site.look_at(*infra.work, infra.addresses.claim(name, age, takes_over), others);
   if (infra.addresses.has(name, facts.number)) {
     const AddressSettings& settings = facts.effective.settings;
-    site.look_at(*infra.work, space.targets.set(facts.number, address.address, address.type,
-                                                {settings.expiry_queue, settings.dead_letter_queue,
-                                                 address.topic}));
+    site.look_at(
+        *infra.work,
+        space.targets.set(facts.number, address.address, address.type,
+                          {settings.expiry_queue, settings.dead_letter_queue, address.topic}),
+        others);
   } else {
-    site.look_at(*infra.work, space.targets.remove(facts.number));
+    site.look_at(*infra.work, space.targets.remove(facts.number), others);
   }
   space.limit.add(age);
-  site.look_at(*infra.work, space.limit.take_changed());
+  site.look_at(*infra.work, space.limit.take_changed(), others);
 }
 
 void leave_infra(Site& site, OwnedInfra& infra, ObjectId number) {

@@ -48,7 +48,8 @@ struct AddressFacts {
 /// Takes part in what the space's addresses have in common: names, targets, the limit. To be called
 /// for all of a space before one is judged, then whenever one changes. Whose turn it is by that is
 /// looked at.
-void enter_space(Site& site, AddressFacts& facts);
+/// @param others  how soon
+void enter_space(Site& site, AddressFacts& facts, Priority others = Priority::kLive);
 /// The object of that number is gone from all that addresses of its infra have in common.
 void leave_infra(Site& site, OwnedInfra& infra, ObjectId number);
 /// For the counts of phases.

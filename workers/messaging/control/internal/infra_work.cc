@@ -176,6 +176,14 @@ void InfraWork::set_urgent(ObjectId number, bool urgent) {
   }
 }
 
+bool InfraWork::is_urgent(const ObjectRefKey& object) const {
+  if (urgent_ones_ == 0) {
+    return false;
+  }
+  const std::optional<ObjectId> number = known(object);
+  return number && urgent_[*number];
+}
+
 bool InfraWork::first_sight(ObjectId number) {
   const bool first = !seen_[number];
   seen_[number] = true;

@@ -112,6 +112,7 @@ class InfraWork {
   /// as wanted, others behind all that is to be made. No more than a few are.
   void set_urgent(ObjectId number, bool urgent);
   [[nodiscard]] bool is_urgent(ObjectId number) const { return urgent_[number]; }
+  [[nodiscard]] bool is_urgent(const ObjectRefKey& object) const;
   /// True once for each number.
   [[nodiscard]] bool first_sight(ObjectId number);
   /// Whether first_sight() was asked.

@@ -133,7 +133,7 @@ OwnedSpace& enter_infra(Site& site, const SpaceFacts& facts) {
     if (address.place.space != &space) {
       return;
     }
-    enter_space(site, address);
+    enter_space(site, address, Priority::kRetry);  // all have a turn anyway
     const AddressSettings& settings = address.effective.settings;
     if (settings.expiry_queue.empty() && settings.dead_letter_queue.empty() &&
         address.address().topic.empty()) {

@@ -142,6 +142,9 @@ void AddressScheduler::Core::put(Item& item, std::span<const BrokerSlot> hosts) 
   std::vector<BrokerSlot> next(hosts.begin(), hosts.end());
   const std::vector<BrokerSlot> old(item.hosts.view().begin(), item.hosts.view().end());
   std::sort(next.begin(), next.end(), [this](BrokerSlot a, BrokerSlot b) { return before(a, b); });
+  item.untold = item.untold && next.size() == old.size() &&
+                std::all_of(next.begin(), next.end(),
+                            [&item](BrokerSlot slot) { return item.hosts.has(slot); });
   account(item, -1);
   item.hosts.assign(next);
   account(item, 1);
@@ -306,6 +309,7 @@ void AddressScheduler::Core::set(ObjectId object, const AddressDemand& demand) {
   }
   if (item.is_new) {
     item.is_new = false;
+    item.untold = !demand.recorded.empty();
     changed_.insert(item.age);
   }
   if (placed) {

@@ -74,6 +74,7 @@ class AddressScheduler::Core {
     bool every = false;     // on each broker: has no claim
     bool homeless = false;  // fits nowhere: another broker would help
     bool is_new = true;
+    bool untold = false;  // where its status said, and never told of
   };
   /// An address with what has to be decided with it.
   struct Unit {

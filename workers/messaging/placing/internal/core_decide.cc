@@ -378,7 +378,11 @@ std::vector<ObjectId> AddressScheduler::Core::decide() {
   std::vector<ObjectId> changed;
   changed.reserve(changed_.size());
   for (const Age& age : changed_) {
-    changed.push_back(age.object);
+    Item& item = *find(age.object);
+    if (!item.untold || item.reason != PlacingReason::kScheduled) {
+      item.untold = false;
+      changed.push_back(age.object);
+    }
   }
   changed_.clear();
   return changed;
