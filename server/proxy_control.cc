@@ -74,6 +74,7 @@ ProxyControl::ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded)
       status_timer_(loop_) {}
 
 ProxyControl::~ProxyControl() {
+  opening_.reset();
   for (const auto& one : loops_) {
     one->stop();
   }
@@ -146,7 +147,10 @@ Expected<void> ProxyControl::open() {
       .verifier = verifier_,
       .group = count > 1 ? std::make_shared<net::ListenerGroup>() : nullptr,
       .outgoing = std::make_shared<const net::OutgoingPolicy>(std::move(*outgoing)),
-      .ready = [this] { return ready_.load(std::memory_order_relaxed) && trust_->is_open(); },
+      .ready =
+          [this] {
+            return ready_.load(std::memory_order_relaxed) && trust_->is_open() && has_store_;
+          },
       .instance = hex_encode(random_bytes(4)),
       .loop_count = count,
       .trust = trust_});
@@ -180,6 +184,18 @@ Expected<void> ProxyControl::open() {
     }
     port = *bound;
   }
+  static_shards_ = std::move(files->shards);
+  for (const auto& one : loops_) {
+    shared_->loops.push_back(one.get());
+  }
+  shared_->rolled_back = [this](const std::string& uid) {
+    loop_.post([this, uid] { slots_->mark_rolled_back(uid); });
+  };
+  watch_memory();
+  return late_ != nullptr ? Expected<void>() : begin_records(*files);
+}
+
+Expected<void> ProxyControl::begin_records(ProxyFiles& files) {
   slots_ = std::make_unique<aggregation::SlotKeeper>(
       loop_, *store_, publisher_,
       [this](const aggregation::SlotHistoryPtr& slots, const aggregation::TokenKeys& keys) {
@@ -189,17 +205,10 @@ Expected<void> ProxyControl::open() {
         }
       },
       config_.shared_file);
-  slots_->seal_with(std::move(files->seal_keys));
-  slots_->set_keys(std::move(files->token_keys));
+  slots_->seal_with(std::move(files.seal_keys));
+  slots_->set_keys(std::move(files.token_keys));
   slots_->keep_generations(config_.merge.generations_kept);
-  static_shards_ = std::move(files->shards);
   slots_->fix(config_.topology.generation, static_uids());
-  for (const auto& one : loops_) {
-    shared_->loops.push_back(one.get());
-  }
-  shared_->rolled_back = [this](const std::string& uid) {
-    loop_.post([this, uid] { slots_->mark_rolled_back(uid); });
-  };
   moves_ = std::make_unique<aggregation::MoveKeeper>(loop_, *store_, shared_->moves);
   if (auto result = moves_->start(); !result) {
     return result;
@@ -210,8 +219,9 @@ Expected<void> ProxyControl::open() {
   if (auto started = slots_->start(); !started) {
     return started;
   }
-  shared_->first_start = slots_->is_new();
-  watch_memory();
+  if (!store_->is_shared()) {  // else nobody asks, and loops may run already
+    shared_->first_start = slots_->is_new();
+  }
   return tells_partitions() ? read_note_source() : Expected<void>();
 }
 
@@ -257,12 +267,22 @@ Expected<void> ProxyControl::begin_sequences() {
 
 /// To the service manager, again and again; what a reload hides comes back.
 void ProxyControl::tell_why_not_ready() {
-  if (!stopping_ && !ready_.load(std::memory_order_relaxed)) {
-    const std::string why =
-        feed_ != nullptr ? proxy::why_not_ready(*feed_) : "the kubeconfigs are not there yet";
-    net::service_notices().status("waits: " + why);
+  if (!stopping_ && !(ready_.load(std::memory_order_relaxed) && has_store_)) {
+    net::service_notices().status("waits: " + why_not_ready());
+  }
+  if (!stopping_ && !has_store_) {
+    net::service_notices().extend(kStatusLook * 3);
   }
   status_timer_.start(kStatusLook, [this] { tell_why_not_ready(); });
+}
+
+std::string ProxyControl::why_not_ready() const {
+  std::string why =
+      feed_ != nullptr ? proxy::why_not_ready(*feed_) : "the kubeconfigs are not there yet";
+  if (!has_store_) {
+    why += why.empty() ? "etcd has not answered yet" : "; etcd has not answered yet";
+  }
+  return why;
 }
 
 void ProxyControl::on_signal(int number) {
@@ -319,6 +339,12 @@ int ProxyControl::run() {
                          {"port", static_cast<int>(config_.listener.port)},
                          {"loops", static_cast<int>(loops_.size())}});
   loop_.post([this] { try_feed(); });
+  if (late_ != nullptr) {
+    opening_->then([this](StoreOpening::Result opened) {
+      auto handed = std::make_shared<StoreOpening::Result>(std::move(opened));
+      loop_.post([this, handed] { on_late_store(std::move(*handed)); });
+    });
+  }
   status_timer_.start(kStatusLook, [this] { tell_why_not_ready(); });
   if (name_exec_plugins(kubeconfigs_of(config_))) {
     plugins_ = std::make_unique<ExecRenewal>(

@@ -33,8 +33,10 @@
 #include "server/internal/proxy_controllers.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
+#include "server/internal/store_opening.h"
 #include "server/loaded_config.h"
 #include "store/etcd/etcd_store.h"
+#include "store/late_store.h"
 #include "store/store.h"
 #include "topology/feed.h"
 #include "topology/partition_notes.h"
@@ -63,7 +65,15 @@ class ProxyControl {
   /// In `data_dir`; in memory where that cannot be written and nothing has to be kept (FP-158).
   [[nodiscard]] Expected<void> open_store();
   [[nodiscard]] Expected<void> open_lmdb();
+  /// Etcd that does not answer yet: `store_` is late.
   [[nodiscard]] Expected<void> open_etcd();
+  void has_etcd(store::EtcdStore& store);
+  void on_late_store(StoreOpening::Result opened);
+  [[nodiscard]] Expected<void> begin_late(StoreOpening::Result opened);
+  /// What proxies keep in the store besides objects: cursors, keys, moves, starts.
+  [[nodiscard]] Expected<void> begin_records(ProxyFiles& files);
+  /// The part of start_feed() that reads objects.
+  void start_own_kinds();
   void on_store_ended();
   /// Where the numbers of sequence cursors begin, and what is known of earlier ones.
   [[nodiscard]] Expected<void> begin_sequences();
@@ -129,7 +139,10 @@ class ProxyControl {
   net::Signals signals_;
   std::unique_ptr<store::Store> store_;
   store::EtcdStore* etcd_ = nullptr;  ///< store_, where it is on etcd
-  bool keeps_nothing_ = false;        ///< the store is in memory
+  store::LateStore* late_ = nullptr;  ///< store_, until it is open
+  std::atomic<bool> has_store_{true};
+  std::unique_ptr<StoreOpening> opening_;
+  bool keeps_nothing_ = false;  ///< the store is in memory
   topology::SnapshotPublisher publisher_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   std::shared_ptr<net::TicketKeys> ticket_keys_ = std::make_shared<net::TicketKeys>();
@@ -183,6 +196,7 @@ class ProxyControl {
   std::vector<std::unique_ptr<net::Listener>> admin_listeners_;
   void watch_memory();
   void tell_why_not_ready();
+  [[nodiscard]] std::string why_not_ready() const;
 
   net::Timer feed_timer_, stop_timer_, hold_timer_, memory_timer_, status_timer_;
   std::size_t draining_ = 0;

@@ -33,7 +33,7 @@ Expected<void> ProxyControl::read_note_source() {
 
 void ProxyControl::start_notes() {
   topology::PartitionNotesParams params;
-  params.source = note_source_;
+  params.source = note_source_;  // "" on a late store
   params.owner = [this](std::string_view cluster) -> std::optional<topology::ShardId> {
     const auto fact = feed_->index().cluster(cluster);
     return fact ? std::optional(fact->owner) : std::nullopt;

@@ -114,14 +114,18 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   shared_->limits->bounds().set(config_.payer_bounds().rules());
   shared_->limits->connections()->set(config_.open_limits.of_connections());
   take_audit_policy(std::move(files->audit_policy));
-  slots_->seal_with(std::move(files->seal_keys));
-  slots_->set_keys(std::move(files->token_keys));
+  if (slots_ != nullptr) {
+    slots_->seal_with(std::move(files->seal_keys));
+    slots_->set_keys(std::move(files->token_keys));
+  }
   static_shards_ = std::move(files->shards);
   if (feed_ != nullptr && config_.topology.source == "static") {
     for (const StaticAccess& shard : static_shards_) {
       feed_->set_shard_tls(shard.spec.name, backend_tls_.of(shard.spec.name));
     }
-    slots_->fix(config_.topology.generation, static_uids());
+    if (slots_ != nullptr) {
+      slots_->fix(config_.topology.generation, static_uids());
+    }
     feed_->put_static(static_specs());
   }
   if (judge_ != nullptr) {

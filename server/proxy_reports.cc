@@ -7,7 +7,6 @@
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "proxy/admin/admin.h"
-#include "proxy/admin/why_not_ready.h"
 #include "server/files.h"
 #include "server/internal/kube_tls.h"
 #include "server/proxy_control.h"
@@ -66,7 +65,13 @@ Expected<void> ProxyControl::open_admin() {
       .rotate_keys =
           [this](std::function<void(Expected<void>)> done) {
             // In a later turn: who asks is told on its way out.
-            loop_.post([this, done = std::move(done)] { slots_->rotate_key(done); });
+            loop_.post([this, done = std::move(done)] {
+              if (slots_ == nullptr) {
+                done(fail(Errc::kUnavailable, "etcd has not answered yet"));
+              } else {
+                slots_->rotate_key(done);
+              }
+            });
           }});
   const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), handler);
@@ -133,9 +138,8 @@ void ProxyControl::tell_loops() {
       done(proxy::render_metrics(*feed_, loops, topology_report()));
     });
   });
-  shared_->why_not_ready = at_control([this](const std::function<void(std::string)>& done) {
-    done(feed_ != nullptr ? proxy::why_not_ready(*feed_) : "the kubeconfigs are not there yet");
-  });
+  shared_->why_not_ready =
+      at_control([this](const std::function<void(std::string)>& done) { done(why_not_ready()); });
 }
 
 std::string ProxyControl::own_name_at(const std::string& server) const {

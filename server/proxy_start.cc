@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "net/service_notices.h"
 #include "server/files.h"
-#include "server/internal/etcd_opening.h"
 #include "server/internal/exec_plugin.h"
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
@@ -19,6 +18,7 @@ namespace kintsugi::server {
 namespace {
 
 constexpr Duration kFeedRetry = milliseconds(20);
+constexpr Duration kStoreAnswers = seconds(3);
 constexpr Duration kBackendRetry = milliseconds(500);
 constexpr Duration kStoreOpens = seconds(600);  // the mirror of the largest store
 
@@ -82,13 +82,67 @@ Expected<void> ProxyControl::open_etcd() {
   params.stale_limit = config.stale_limit;
   params.mirror_directory = mirror_in(config_.data_dir);
   params.on_ended = [this] { loop_.post([this] { on_store_ended(); }); };
-  auto store = open_etcd_store(std::move(params), config.password_file);
-  if (!store) {
-    return fail(std::move(store.error()));
+  opening_ = std::make_unique<StoreOpening>(std::move(params), config.password_file);
+  auto opened = opening_->wait(kStoreAnswers);
+  if (!opened) {
+    log_warn("etcd does not answer yet: forwards, and serves what is stored later");
+    auto late = std::make_unique<store::LateStore>();
+    late_ = late.get();
+    store_ = std::move(late);
+    has_store_ = false;
+    return {};
   }
-  etcd_ = store->get();
-  store_ = std::move(*store);
+  opening_.reset();
+  if (!*opened) {
+    return fail(std::move(opened->error()));
+  }
+  has_etcd(***opened);
+  store_ = std::move(**opened);
+  return {};
+}
+
+void ProxyControl::has_etcd(store::EtcdStore& store) {
+  etcd_ = &store;
   set_data_folder(mirror_in(config_.data_dir));
+}
+
+void ProxyControl::on_late_store(StoreOpening::Result opened) {
+  opening_.reset();
+  if (stopping_) {
+    return;
+  }
+  if (auto begun = begin_late(std::move(opened)); !begun) {
+    complain("proxy", std::move(begun.error()).at("store"));
+    exit_status_ = 1;
+    loop_.stop();
+    return;
+  }
+  log_info("etcd answers: serves everything");
+}
+
+/// Who has asked for the duty hears of it in a later turn: until then the controllers are those of
+/// a proxy that does not have it.
+Expected<void> ProxyControl::begin_late(StoreOpening::Result opened) {
+  if (!opened) {
+    return fail(std::move(opened.error()));
+  }
+  auto files = load_proxy_files(config_);
+  if (!files) {
+    return fail(std::move(files.error()));
+  }
+  has_etcd(**opened);
+  std::exchange(late_, nullptr)->open(std::move(*opened));
+  if (auto begun = begin_records(*files); !begun) {
+    return begun;
+  }
+  if (feed_ != nullptr) {
+    take_duty({});
+    start_own_kinds();
+  }
+  has_store_ = true;
+  if (ready_.load(std::memory_order_relaxed)) {
+    net::service_notices().ready("ready");
+  }
   return {};
 }
 

@@ -128,10 +128,11 @@ Expected<void> ProxyControl::start_feed() {
     start_notes();
   }
   feed_->start();
-  if (config_.topology.source == "objects") {
-    start_own_shards();
-  } else if (is_static) {
+  if (is_static) {
     feed_->put_static(static_specs());
+  }
+  if (late_ == nullptr) {
+    start_own_kinds();
   }
   for (const auto& one : loops_) {
     if (!is_static) {
@@ -146,6 +147,15 @@ Expected<void> ProxyControl::start_feed() {
   follow_files();  // those that the kubeconfigs name
   release_controllers();
   return {};
+}
+
+void ProxyControl::start_own_kinds() {
+  if (notes_ != nullptr) {
+    notes_->set_source(note_source_);
+  }
+  if (config_.topology.source == "objects") {
+    start_own_shards();
+  }
 }
 
 void ProxyControl::tell_ready(bool ready) {
@@ -163,7 +173,7 @@ void ProxyControl::tell_ready(bool ready) {
       loop_.post([this, turn] {
         if (turn == ready_turn_) {
           ready_.store(true, std::memory_order_relaxed);
-          if (!stopping_) {
+          if (!stopping_ && has_store_) {
             net::service_notices().ready("ready");
           }
           // What the start and the first lists took for a moment.

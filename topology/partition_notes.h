@@ -42,6 +42,8 @@ class PartitionNotes final : public FeedListener {
   PartitionNotes(net::Loop& loop, Objects& objects, PartitionNotesParams params);
   ~PartitionNotes();
 
+  /// The source, where it is known later than `params`. While it is not active.
+  void set_source(std::string source) { params_.source = std::move(source); }
   /// Another process tells the shards while this one is not active; it is from the start.
   void set_active(bool active);
 
@@ -79,7 +81,7 @@ class PartitionNotes final : public FeedListener {
 
   net::Loop& loop_;
   Objects& objects_;
-  const PartitionNotesParams params_;
+  PartitionNotesParams params_;
   bool active_ = true;
   std::map<ShardId, Shard> shards_;
   std::set<std::string, std::less<>> lost_;  ///< keys whose logical cluster has no owner yet

@@ -449,20 +449,95 @@ class ProxiesWithoutEtcd(OverAnEtcdOfTheirOwn, unittest.TestCase):
         kept = kit.eventually(lambda: [value for key, value in rows().items() if b"token-key" in key], 20, "keys in etcd")
         self.assertTrue(all(value.startswith(b"sealed:") for value in kept), kept)
 
-    def test_GR_205_a_proxy_that_starts_waits_for_etcd(self):
-        proxy = kit.Proxy(self.up, change=self.change)
+    def start_without_etcd(self, change=()):
+        """One more proxy, of which all that needs no store is served."""
+        proxy = kit.Proxy(self.up, change={**self.change, **dict(change)})
+        with proxy.log.open("ab") as log:
+            proxy.process = subprocess.Popen([str(kit.BINARY), "proxy", "--config", str(proxy.dir / "proxy.yaml")],
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(proxy.__exit__)
+        kit.eventually(lambda: proxy.client().get("/api/v1/namespaces/default").status == 200, 40, "it forwards")
+        return proxy
+
+    def check_without_etcd(self, proxy):
+        base, root = proxy.client(""), proxy.client()
+        ready = base.get("/readyz?verbose")
+        self.assertEqual(ready.status, 500, ready)
+        self.assertIn("etcd has not answered yet", ready.body.decode())
+        self.assertEqual(base.get("/livez").status, 200)
+        for path in (ALL_MAPS, f"/clusters/root{PARTITIONS}", f"/clusters/root{PARTITIONS}?resourceVersion=0", f"/clusters/root{PARTITIONS}/kept",
+                     f"/clusters/root{PARTITIONS}?watch=1", f"{ALL_MAPS}?watch=1"):
+            refused = base.get(path)
+            self.assertEqual((path, refused.status, refused.json["kind"]), (path, 503, "Status"))
+            self.assertTrue(refused.headers["Retry-After"], path)
+        refused = root.request("POST", PARTITIONS, partition("not-now"))
+        self.assertEqual(refused.status, 503, refused)
+        self.assertTrue(refused.headers["Retry-After"])
+
+    def check_with_etcd(self, proxy, watch, name):
+        """The store is there now: what is served goes on, and the rest begins."""
+        kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 60, "it is ready")
+        root, other = proxy.client(), self.proxies[0]
+        root.must("POST", MAPS, {"metadata": {"name": name}})
+        kit.eventually(lambda: any(event["object"]["metadata"]["name"] == name for event in watch.events), 20, "the watch of before goes on")
+        self.assertIsNone(watch.ended_at)
+        self.assertIn(name, [item["metadata"]["name"] for item in proxy.client("").must("GET", ALL_MAPS)["items"]])
+        at = other.client().must("GET", PARTITIONS)["metadata"]["resourceVersion"]
+        own = kit.Watch(root, f"{PARTITIONS}?watch=1&resourceVersion={at}")
+        other.client().must("POST", PARTITIONS, partition(name))
+        self.assertEqual(root.must("GET", f"{PARTITIONS}/{name}")["metadata"]["name"], name)
+        kit.eventually(lambda: [event["object"]["metadata"]["name"] for event in own.events] == [name], 20, "events of what another one stores")
+        cursor = other.client("").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        root.must("POST", MAPS, {"metadata": {"name": f"{name}-more"}})
+        event = next(proxy.client("").watch(f"{ALL_MAPS}?watch=1&resourceVersion={cursor}"))
+        self.assertEqual(event["object"]["metadata"]["name"], f"{name}-more")
+        kit.eventually(lambda: proxy.metric("kintsugi_slot_generation") == other.metric("kintsugi_slot_generation"), 20, "one generation")
+
+    def open_watch(self, proxy):
+        at = proxy.client().must("GET", MAPS)["metadata"]["resourceVersion"]
+        return kit.Watch(proxy.client(), f"{MAPS}?watch=1&resourceVersion={at}")
+
+    def test_GR_205_a_proxy_starts_while_no_etcd_runs(self):
         self.etcd.kill()
         try:
-            with proxy.log.open("ab") as log:
-                proxy.process = subprocess.Popen([str(kit.BINARY), "proxy", "--config", str(proxy.dir / "proxy.yaml")],
-                                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            self.addCleanup(proxy.__exit__)
-            kit.eventually((proxy.dir / "data").exists, 20, "it has begun")
-            kit.stays(lambda: (bool(kit.listening(proxy.port)), proxy.process.poll()), 1)
-            self.assertFalse(kit.listening(proxy.port))
+            proxy = self.start_without_etcd()
+            self.check_without_etcd(proxy)
+            watch = self.open_watch(proxy)
         finally:
             self.etcd.start()
-        kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 40, "it is ready")
+        self.check_with_etcd(proxy, watch, "late-killed")
+
+    def test_GR_205_a_proxy_starts_while_etcd_is_stopped(self):
+        os.kill(self.etcd.process.pid, signal.SIGSTOP)
+        try:
+            proxy = self.start_without_etcd()
+            self.check_without_etcd(proxy)
+            watch = self.open_watch(proxy)
+        finally:
+            os.kill(self.etcd.process.pid, signal.SIGCONT)
+        self.check_with_etcd(proxy, watch, "late-stopped")
+
+    def test_GR_205_a_proxy_that_never_saw_etcd_ends_in_order(self):
+        self.etcd.kill()
+        try:
+            proxy = self.start_without_etcd()
+            proxy.process.terminate()
+            self.assertEqual(proxy.process.wait(60), 0, proxy.text())
+        finally:
+            self.etcd.start()
+
+    def test_GR_205_what_cannot_become_right_ends_it_late_too(self):
+        row = {"key": base64.b64encode(b"/later/meta").decode(), "value": base64.b64encode(b'{"format": 99}').decode()}
+        request = urllib.request.Request(f"{self.etcd.url}/v3/kv/put", json.dumps(row).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10):
+            pass
+        self.etcd.kill()
+        try:
+            proxy = self.start_without_etcd({"store": {**self.change["store"], "prefix": "/later"}})
+        finally:
+            self.etcd.start()
+        self.assertEqual(proxy.process.wait(60), 1, proxy.text())
+        self.assertIn("kintsugi proxy: store: ", proxy.text())
 
 
 @unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")

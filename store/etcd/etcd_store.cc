@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kMostObject = 1'556'480;
 constexpr std::size_t kBesides = 8 * 1024;
 constexpr Duration kLeaving = milliseconds(500);
+constexpr Duration kLook = milliseconds(50);  // while it is opened
 
 }  // namespace
 
@@ -78,13 +79,19 @@ Expected<std::unique_ptr<EtcdStore>> EtcdStore::open(EtcdParams params) {
   auto answer = std::make_shared<std::promise<Expected<void>>>();
   auto ready = answer->get_future();
   parts->run([answer](Expected<void> done) { answer->set_value(std::move(done)); });
-  const auto limit = parts->params.start_timeout * 2;
-  if (ready.wait_for(limit) != std::future_status::ready) {
-    return fail(Errc::kUnavailable, "etcd does not answer");
+  const TimePoint limit = Clock::now() + parts->params.start_timeout * 2;
+  while (ready.wait_for(kLook) != std::future_status::ready) {
+    if (Clock::now() >= limit) {
+      return fail(Errc::kUnavailable, "etcd does not answer");
+    }
+    if (parts->params.is_given_up && parts->params.is_given_up()) {
+      return fail(Errc::kClosed, "nobody waits for etcd any more");
+    }
   }
   if (auto done = ready.get(); !done) {
     return fail(std::move(done).error());
   }
+  parts->params.is_given_up = nullptr;
   parts->mirror = parts->core->mirror();
   return std::unique_ptr<EtcdStore>(new EtcdStore(std::move(parts)));
 }

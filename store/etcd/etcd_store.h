@@ -32,6 +32,8 @@ struct EtcdParams {
   BookRules books{};
 
   Duration start_timeout = seconds(30);
+  /// Asked now and then while open() waits, which ends with kClosed. On the caller's thread.
+  std::function<bool()> is_given_up{};
   Duration write_timeout = seconds(10);
   Duration attempt_timeout = milliseconds(2'500);
   Duration synchronize_timeout = seconds(3);
