@@ -1,5 +1,5 @@
 """A proxy is killed under 2,000 merged watches of twenty users: all go on at the other one, which shares a store on etcd with it, and nobody
-lists anything (GR-T902)."""
+lists anything."""
 import json
 import shutil
 import subprocess
@@ -55,7 +55,7 @@ class TwoThousandWatches(unittest.TestCase):
         cert, key = kit.make_user(self.up.dir, self.up.pki, f"watcher-{number}", ("system:kcp:admin",))
         return [kit.Client(f"https://127.0.0.1:{proxy.port}", self.up.pki / "serving-ca.crt", cert, key) for proxy in self.proxies]
 
-    def test_GR_T902_a_proxy_is_killed_under_two_thousand_merged_watches(self):
+    def test_GR_201_a_proxy_is_killed_under_two_thousand_merged_watches(self):
         one, other = (proxy.client("") for proxy in self.proxies)
         cursor = one.must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
         watches = crowd.Crowd([self.user(number) for number in range(USERS)], ALL_MAPS, cursor, EACH)
