@@ -21,6 +21,7 @@
 #include "net/upstream.h"
 #include "net/x509_maker.h"
 #include "server/files.h"
+#include "server/internal/fleet_source.h"
 #include "server/internal/kube_tls.h"
 #include "server/internal/proxy_files.h"
 #include "server/kubeconfig.h"
@@ -310,6 +311,10 @@ void check_topology(const proxy::ProxyConfig& config, Checks& checks) {
   own("topology.root_kubeconfig", topology.root_kubeconfig, KubeServer::kRequired);
   own("topology.shards_kubeconfig", topology.shards_kubeconfig, KubeServer::kOptional);
   own("topology.reviewed_kubeconfig", topology.reviewed_kubeconfig, KubeServer::kOptional);
+  own("topology.fleet.kubeconfig", topology.fleet.kubeconfig, KubeServer::kRequired);
+  if (!topology.fleet.provider_file.empty()) {
+    checks.loads("topology.fleet.provider_file", load_fleet_providers(config));
+  }
   for (const std::string& path : topology.peer_kubeconfigs) {
     checks.kubeconfig("topology.peer_kubeconfigs", path, KubeServer::kRequired, "", true);
   }

@@ -67,6 +67,7 @@ ProxyControl::ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded)
       config_text_(std::move(loaded.text)),
       loop_("control"),
       signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, [this](int number) { on_signal(number); }),
+      fleet_timer_(loop_),
       feed_timer_(loop_),
       stop_timer_(loop_),
       hold_timer_(loop_),
@@ -93,6 +94,7 @@ ProxyControl::~ProxyControl() {
   backend_check_.reset();
   judge_.reset();
   own_shards_.reset();
+  fleet_.reset();
   world_.reset();
   issuers_.reset();
   feed_.reset();

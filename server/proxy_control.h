@@ -30,6 +30,7 @@
 #include "server/internal/backend_judge.h"
 #include "server/internal/exec_renewal.h"
 #include "server/internal/file_watch.h"
+#include "server/internal/fleet_source.h"
 #include "server/internal/proxy_controllers.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
@@ -110,6 +111,14 @@ class ProxyControl {
   /// Identities of kcp's exports can be read somewhere.
   [[nodiscard]] bool has_root() const { return !config_.topology.root_kubeconfig.empty(); }
   void release_controllers();
+  /// @{ Source `clusterprofiles` (proxy_fleet.cc).
+  [[nodiscard]] Expected<void> make_fleet(const TopologyFiles& files);
+  void take_fleet();
+  void look_at_fleet();
+  void reload_fleet(TopologyFiles& files, std::vector<std::string>& stuck);
+  /// What was read from files gets the servers of the fleet.
+  void keep_fleet(ProxyFiles& files) const;
+  /// @}
   /// @{ Source `static`, in the order of the slots.
   [[nodiscard]] std::vector<std::string> static_uids() const;
   [[nodiscard]] std::vector<topology::ShardSpec> static_specs() const;
@@ -189,6 +198,8 @@ class ProxyControl {
   std::unique_ptr<topology::PartitionNotes> notes_;  ///< null where shards have the Partitions
   std::string note_source_;
   std::shared_ptr<void> own_shards_;
+  std::unique_ptr<FleetSource> fleet_;  ///< null: another source
+  std::string hub_server_;
   bool judged_ = false;  ///< the servers' trust, as all shards are known
   std::unique_ptr<proxy::AdminHandler> admin_;
   std::unique_ptr<auth::CertificateProofs> admin_identities_;  ///< of its clients on TCP
@@ -198,7 +209,7 @@ class ProxyControl {
   void tell_why_not_ready();
   [[nodiscard]] std::string why_not_ready() const;
 
-  net::Timer feed_timer_, stop_timer_, hold_timer_, memory_timer_, status_timer_;
+  net::Timer fleet_timer_, feed_timer_, stop_timer_, hold_timer_, memory_timer_, status_timer_;
   std::size_t draining_ = 0;
   bool stopping_ = false;
   bool waiting_logged_ = false;

@@ -17,7 +17,7 @@ constexpr std::string_view kSourceKey = "kintsugi.partitions/source";  // no key
 /// follow those.
 bool ProxyControl::tells_partitions() const noexcept {
   return config_.topology.groups.partitions != proxy::GroupMode::kShard &&
-         !config_.kcp_command_line && config_.topology.source != "static";
+         !config_.kcp_command_line && !config_.has_plain_servers();
 }
 
 /// A name for the store, which nobody else knows: the proxies that share it are one source.

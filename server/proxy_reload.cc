@@ -35,7 +35,7 @@ Expected<std::shared_ptr<ProxyControl::Candidate>> ProxyControl::load_candidate(
   const proxy::ProxyConfig& next = candidate->config.config;
   const std::string& source = next.topology.source;
   if (source != config_.topology.source &&
-      (source == "static" || config_.topology.source == "static")) {
+      (next.has_plain_servers() || config_.has_plain_servers())) {
     return fail(Errc::kConfig, config_path_ + ": topology.source: needs a restart to change");
   }
   auto files = load_proxy_files(next);
@@ -56,6 +56,7 @@ Expected<std::shared_ptr<ProxyControl::Candidate>> ProxyControl::load_candidate(
 Expected<void> ProxyControl::take(Candidate& candidate) {
   ProxyFiles* const files = &candidate.files;
   TopologyFiles& topology = candidate.topology;
+  keep_fleet(*files);
   if (auto taken = etcd_ != nullptr ? etcd_->reload_tls() : Expected<void>(); !taken) {
     return taken;
   }
@@ -84,6 +85,9 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
       stuck.emplace_back("the servers of topology.peer_kubeconfigs");
     } else {
       feed_->set_peer_tls(peer_tls);
+    }
+    if (fleet_ != nullptr) {
+      reload_fleet(topology, stuck);
     }
     admin_tls_ = topology.shards;
     root_tls_ = topology.root;

@@ -175,6 +175,9 @@ proxy::TopologyReport ProxyControl::topology_report() const {
   report.limits = shared_ != nullptr ? shared_->limits : nullptr;
   report.pressure = shared_ != nullptr ? shared_->pressure : nullptr;
   report.certificates = certificates_;
+  if (fleet_ != nullptr) {
+    report.fleet = fleet_->report();
+  }
   if (controllers_ == nullptr) {
     return report;
   }

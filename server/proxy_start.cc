@@ -33,7 +33,8 @@ void tell_audit_level(const auth::AuditPolicy& policy) {
 }  // namespace
 
 Expected<void> help_with_plugins(const proxy::ProxyConfig& config) {
-  if (name_exec_plugins(kubeconfigs_of(config))) {
+  const bool runs_providers = config.has_fleet() && !config.topology.fleet.provider_file.empty();
+  if (runs_providers || name_exec_plugins(kubeconfigs_of(config))) {
     return start_exec_helper();
   }
   refuse_exec_plugins();
@@ -249,8 +250,9 @@ void ProxyControl::take_audit_policy(std::shared_ptr<const auth::AuditPolicy> po
 }
 
 bool ProxyControl::has_kubeconfigs() const {
-  const bool needs_files = config_.topology.source != "static";
-  return (!has_root() || file_exists(config_.topology.root_kubeconfig)) &&
+  const bool needs_files = !config_.has_plain_servers();
+  return (!config_.has_fleet() || file_exists(config_.topology.fleet.kubeconfig)) &&
+         (!has_root() || file_exists(config_.topology.root_kubeconfig)) &&
          (!needs_files || file_exists(config_.topology.shards_kubeconfig));
 }
 

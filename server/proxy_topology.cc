@@ -72,6 +72,11 @@ Expected<void> ProxyControl::start_feed() {
   if (!root_upstream) {
     return fail(std::move(root_upstream.error()));
   }
+  if (config_.has_fleet()) {
+    if (auto made = make_fleet(*files); !made) {
+      return made;
+    }
+  }
   topology::FeedParams params;
   params.root = std::move(*root_upstream);
   params.has_root = has_root();
@@ -85,8 +90,11 @@ Expected<void> ProxyControl::start_feed() {
   }
   params.lists_shards = config_.topology.source == "kcp";
   params.shard = [this](const std::string& shard, const std::string& url) {
-    const bool is_static = config_.topology.source == "static";
-    return upstream_to(url, is_static ? backend_tls_.of(shard) : admin_tls_.of(shard));
+    if (fleet_ != nullptr) {
+      return upstream_to(url, fleet_->own_tls(shard));
+    }
+    return upstream_to(url,
+                       config_.has_plain_servers() ? backend_tls_.of(shard) : admin_tls_.of(shard));
   };
   params.authentication = config_.authentication.workspaces;
   params.cached_slices = tells_partitions();
@@ -123,12 +131,15 @@ Expected<void> ProxyControl::start_feed() {
   });
   judge_->start(*feed_, backend_pairs(), config_.mapping_file);
   start_controllers();
-  const bool is_static = config_.topology.source == "static";
+  const bool is_static = config_.has_plain_servers();
   if (tells_partitions()) {
     start_notes();
   }
   feed_->start();
-  if (is_static) {
+  if (fleet_ != nullptr) {
+    fleet_->start();
+    look_at_fleet();
+  } else if (is_static) {
     feed_->put_static(static_specs());
   }
   if (late_ == nullptr) {
@@ -230,7 +241,7 @@ void ProxyControl::take_duty(const std::optional<store::Fence>& held) {
   const proxy::GroupMode mode = config_.topology.groups.slices;
   params.slices.make_defaults = mode == proxy::GroupMode::kProxy ||
                                 (mode == proxy::GroupMode::kAuto && !config_.kcp_command_line);
-  if (config_.topology.source != "static") {
+  if (!config_.has_plain_servers()) {
     params.upstream = [this](const std::string& shard, const std::string& url) {
       return upstream_to(url, admin_tls_.of(shard));
     };

@@ -40,7 +40,12 @@ Expected<void> ShardClient::set_base_url(const std::string& url) {
   if (url == base_url_ && upstream_ != nullptr) {
     return {};
   }
+  return move_to(url);
+}
+
+Expected<void> ShardClient::move_to(const std::string& url) {
   probe_.reset();
+  probe_status_ = 0;
   probe_timer_.cancel();
   base_url_ = url;
   if (upstream_ != nullptr) {
@@ -88,6 +93,7 @@ void ShardClient::send_probe() {
   request.timeout = params_.probe_timeout;
   probe_ = net::fetch(
       loop_, *upstream_, std::move(request), [this](Expected<net::FetchResponse> answer) {
+        probe_status_ = answer ? answer->status : 0;
         on_probe(answer.has_value(),
                  answer ? std::string_view() : errc_name(answer.error().code()));
         schedule_probe(health_.up() ? params_.probe_every

@@ -45,6 +45,8 @@ class ShardClient {
   /// most `drain_limit`; users move their watches by themselves.
   /// @error kConfig when there is no upstream for that URL; upstream() is null then.
   [[nodiscard]] Expected<void> set_base_url(const std::string& url);
+  /// The same for a URL that it may have already: there is another way to it.
+  [[nodiscard]] Expected<void> move_to(const std::string& url);
   /// Where requests go; null while the base URL is unusable. Changes with set_base_url only.
   [[nodiscard]] net::Upstream* upstream() const noexcept { return upstream_.get(); }
   [[nodiscard]] const std::string& base_url() const noexcept { return base_url_; }
@@ -56,6 +58,8 @@ class ShardClient {
   /// When a request or probe last found no answer, and when there was one; TimePoint(): never.
   [[nodiscard]] TimePoint failed_at() const noexcept { return failed_at_; }
   [[nodiscard]] TimePoint answered_at() const noexcept { return answered_at_; }
+  /// What the last probe was answered with; 0: nothing.
+  [[nodiscard]] int probe_status() const noexcept { return probe_status_; }
   /// For the head of every request of a caller, before it is sent.
   void dress(http::HeaderList& headers) const {
     if (params_.as_caller) {
@@ -99,6 +103,7 @@ class ShardClient {
   std::string cause_;
   TimePoint failed_at_{}, answered_at_{};
   std::unique_ptr<net::Call> probe_;
+  int probe_status_ = 0;
   net::Timer probe_timer_;
   net::Timer sweep_timer_;
 };

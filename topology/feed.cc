@@ -168,32 +168,34 @@ void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
 }
 
 void Feed::Impl::put_static(const std::vector<ShardSpec>& shards) {
-  std::vector<std::string> gone;
-  for (const auto& [name, feed] : shards_) {
-    if (std::none_of(shards.begin(), shards.end(),
-                     [&name = name](const ShardSpec& spec) { return spec.name == name; })) {
-      gone.push_back(name);
+  const SnapshotPtr before = index_.freeze();
+  for (const auto& known : before->shards()) {
+    const bool is_kept = std::any_of(shards.begin(), shards.end(), [&](const ShardSpec& spec) {
+      return spec.name == known->spec.name && spec.uid == known->spec.uid;
+    });
+    if (!is_kept) {
+      drop({"root", "", known->spec.name});
     }
-  }
-  for (const std::string& name : gone) {
-    drop({"root", "", name});
   }
   apply_static(index(), shards);
   listed_at_ = loop_.now();
   touched();
   for (const ShardSpec& spec : shards) {
     const ShardInfo& info = *index_.now().shard(spec.name);
+    const ShardInfo* const old = before->shard(info.id);
     auto& feed = shards_[spec.name];
-    const bool is_new = feed == nullptr;
-    if (is_new) {
+    if (feed == nullptr) {
       feed = std::make_unique<ShardFeed>(*this, info.id, spec.name);
+    }
+    if (old != nullptr && old->spec == info.spec) {
+      continue;
     }
     for (FeedListener* listener : listeners_) {
       listener->on_change(ShardChanged{info, false});
     }
-    const std::string url = info.spec.base_url;
-    if (is_new || feed->base_url() != url) {
-      feed->set_plain_url(url);
+    if (old == nullptr || old->spec.base_url != info.spec.base_url ||
+        old->spec.access != info.spec.access) {
+      feed->set_plain_url(info.spec.base_url);
     }
   }
 }

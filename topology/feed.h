@@ -138,7 +138,9 @@ class Feed {
   void drop_shard(std::string_view name);
   void shards_complete();
   /// @}
-  /// Source `static`: these plain servers are the shards now. They are probed and nothing else.
+  /// Sources `static` and `clusterprofiles`: these plain servers are the shards now. They are
+  /// probed and nothing else. One with the name and without the uid of a known one is another
+  /// shard.
   void put_static(const std::vector<ShardSpec>& shards);
   /// Kept until remove_listener. A listener that comes late gets no replay: add it before start().
   void add_listener(FeedListener& listener);
@@ -175,6 +177,7 @@ class Feed {
     std::string name, base_url, cause;
     bool up = false;
     TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
+    int probe_status = 0;                  ///< the same
     ResourceStatus resources[kResources];
   };
   /// For /debug/shards and metrics.

@@ -1,5 +1,7 @@
 #include "topology/shard_pool.h"
 
+#include <utility>
+
 #include "base/log.h"
 
 namespace kintsugi::topology {
@@ -32,8 +34,9 @@ void ShardPool::follow(const topology::Snapshot& now) {
     if (!client) {
       client = make_client(info->spec.name);
     }
+    const bool anew = std::exchange(entry.access, info->spec.access) != info->spec.access;
     if (info->usable) {
-      point(*client, info->spec.base_url);
+      point(*client, info->spec.base_url, anew);
     }
     const std::string& services = info->spec.virtual_workspace_url;
     entry.apart = services != info->spec.base_url;
@@ -50,11 +53,11 @@ void ShardPool::follow(const topology::Snapshot& now) {
   }
 }
 
-void ShardPool::point(shards::ShardClient& client, const std::string& url) {
-  if (client.base_url() == url) {
+void ShardPool::point(shards::ShardClient& client, const std::string& url, bool anew) {
+  if (client.base_url() == url && !anew) {
     return;
   }
-  if (auto result = client.set_base_url(url); !result) {
+  if (auto result = client.move_to(url); !result) {
     log_warn("shard cannot be reached",
              {{"shard", client.name()}, {"error", result.error().to_string()}});
   }

@@ -47,7 +47,8 @@ class ShardPool {
 
  private:
   void follow(const topology::Snapshot& now);
-  void point(shards::ShardClient& client, const std::string& url);
+  /// @param anew  also where it points there already
+  void point(shards::ShardClient& client, const std::string& url, bool anew = false);
   [[nodiscard]] std::unique_ptr<shards::ShardClient> make_client(const std::string& shard);
 
   net::Loop& loop_;
@@ -58,8 +59,9 @@ class ShardPool {
     std::unique_ptr<shards::ShardClient> client;
     /// Of the virtual workspaces, since they first had a URL of their own; streams refer to it.
     std::unique_ptr<shards::ShardClient> services;
-    bool apart = false;  ///< `services` is where they are
-    bool up = true;      ///< what the control loop said the last time
+    bool apart = false;        ///< `services` is where they are
+    bool up = true;            ///< what the control loop said the last time
+    std::uint64_t access = 0;  ///< of the spec
   };
   std::unordered_map<topology::ShardId, Entry> clients_;
   std::unordered_map<std::string, std::unique_ptr<shards::ShardClient>> hosts_;     ///< by origin

@@ -36,6 +36,9 @@ struct ShardSpec {
   std::string uid;           ///< of the Shard object; "" for sources without (then the name counts)
   bool plain = false;        ///< source `static`: requests carry no /clusters/ prefix (FP-149)
   bool impersonate = false;  ///< plain: callers go as Impersonate-*, not as X-Remote-*
+  /// Another number: it is reached in another way (credentials, certificates), and what still runs
+  /// in the old one ends within a minute, as after a new URL (GR-703).
+  std::uint64_t access = 0;
   bool operator==(const ShardSpec&) const = default;
   [[nodiscard]] const std::string* label(std::string_view key) const noexcept;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,10 @@ class SlotKeeper {
   /// Reads what is stored, makes the token key where there is none, and publishes. Waits for the
   /// disk: for start-up. @error kCorrupt, kIo
   [[nodiscard]] Expected<void> start();
+  /// A shard of this uid has a slot.
+  [[nodiscard]] bool knows(std::string_view uid) const {
+    return history_->slot_of(uid).has_value();
+  }
   /// start() found nothing stored.
   [[nodiscard]] bool is_new() const noexcept { return is_new_; }
 

@@ -88,6 +88,12 @@ std::string labels_of(const Json& shard) {
   return join(out, ",");
 }
 
+/// "ClusterProfile fleet/berlin, member"
+std::string source_of(const Json& shard) {
+  const std::string object(shard.text({"source", "object"}));
+  return object.empty() ? "" : object + ", " + std::string(shard.text({"source", "state"}));
+}
+
 Row shard_row(const Json& shard) {
   const Json* up = shard.find("up");
   const bool ready = up != nullptr && up->as_bool();
@@ -98,7 +104,8 @@ Row shard_row(const Json& shard) {
           text_of(shard, "cause"),
           text_of(shard, "baseURL"),
           number(shard.at({"consumers", "exports"})),
-          labels_of(shard)};
+          labels_of(shard),
+          source_of(shard)};
 }
 
 std::string shards_of(const Json& watch) {
@@ -162,7 +169,7 @@ const std::vector<Kind>& kinds() {
       {"shards",
        "/debug/shards",
        "shards",
-       {"NAME", "READY", "REGION", "CLUSTERS", "REASON", "URL", "EXPORTS", "LABELS"},
+       {"NAME", "READY", "REGION", "CLUSTERS", "REASON", "URL", "EXPORTS", "LABELS", "SOURCE"},
        5,
        true,
        shard_row},

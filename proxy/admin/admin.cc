@@ -34,7 +34,58 @@ Json consumers_json(const topology::Snapshot& index, topology::ShardId shard) {
   return Json::object({{"exports", static_cast<std::int64_t>(exports.size())}, {"list", list}});
 }
 
-Json shards_json(const topology::Feed& feed) {
+std::string fault_text(const topology::FleetFault& fault) {
+  return fault.reason == topology::FleetReason::kNone
+             ? ""
+             : std::string(topology::fleet_reason_name(fault.reason)) + ": " + fault.message;
+}
+
+Json source_json(const topology::FleetRow& row) {
+  Json out = Json::object({{"object", row.object},
+                           {"provider", row.provider},
+                           {"state", std::string(row.state)},
+                           {"reason", std::string(topology::fleet_reason_name(row.fault.reason))},
+                           {"message", row.fault.message},
+                           {"labelsLeftOut", static_cast<std::int64_t>(row.left_out)}});
+  if (row.healthy) {
+    out["controlPlaneHealthy"] = *row.healthy;
+  }
+  return out;
+}
+
+/// Clusters of the hub that have not joined stand behind the shards; those that are wrong say why.
+void add_fleet(Json& list, const FleetReport& fleet) {
+  for (const topology::FleetRow& row : fleet.rows) {
+    Json::Array& shards = list.edit_items();
+    auto found = std::find_if(shards.begin(), shards.end(), [&](const Json& shard) {
+      return !row.name.empty() && shard.text({"name"}) == row.name;
+    });
+    if (found == shards.end()) {
+      found = shards.insert(shards.end(),
+                            Json::object({{"name", row.name.empty() ? row.object : row.name},
+                                          {"labels", Json::object({})},
+                                          {"baseURL", row.server},
+                                          {"up", false},
+                                          {"cause", fault_text(row.fault)}}));
+    } else if (found->text({"cause"}).empty()) {
+      (*found)["cause"] = fault_text(row.fault);
+    }
+    (*found)["source"] = source_json(row);
+  }
+}
+
+Json hub_json(const FleetReport& fleet) {
+  Json lists = Json::array();
+  for (const FleetReport::List& list : fleet.lists) {
+    lists.push_back(Json::object({{"path", list.path},
+                                  {"listed", list.listed},
+                                  {"status", list.status},
+                                  {"cause", list.cause}}));
+  }
+  return Json::object({{"url", fleet.hub}, {"lists", std::move(lists)}});
+}
+
+Json shards_json(const topology::Feed& feed, const std::optional<FleetReport>& fleet) {
   Json list = Json::array();
   const auto statuses = feed.status();
   for (const auto& info : feed.index().shards()) {
@@ -77,8 +128,15 @@ Json shards_json(const topology::Feed& feed) {
                                     {"user", one.user},
                                     {"times", one.times}}));
   }
-  return Json::object(
+  if (fleet) {
+    add_fleet(list, *fleet);
+  }
+  Json out = Json::object(
       {{"shards", std::move(list)}, {"refused", std::move(refused)}, {"ready", feed.ready()}});
+  if (fleet) {
+    out["hub"] = hub_json(*fleet);
+  }
+  return out;
 }
 
 Json routes_json(const topology::Feed& feed, const ExplainSources& sources) {
@@ -311,7 +369,8 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
         is_log ? "only GET and PUT are served here\n" : "only GET is served here\n");
   }
   if (path == "/debug/shards") {
-    return serving::answer_json(head, stream, 200, shards_json(params_.feed).dump_pretty());
+    return serving::answer_json(head, stream, 200,
+                                shards_json(params_.feed, params_.topology().fleet).dump_pretty());
   }
   if (path == "/debug/routes") {
     return serving::answer_json(head, stream, 200,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/work_queue.h"
+#include "proxy/admin/fleet_report.h"
 #include "proxy/explain/explain.h"
 #include "proxy/handler.h"
 #include "proxy/reviews/shard_reviews.h"
@@ -86,6 +88,7 @@ struct TopologyReport {
   endpointslice::SliceController::Census slices;
   std::vector<std::size_t> partitions_of_sets;  ///< status.count of each
   std::vector<ReloadCount> reloads;
+  std::optional<FleetReport> fleet;          ///< source `clusterprofiles`
   std::vector<CertificateEnd> certificates;  ///< in force
   bool draining = false;
   std::shared_ptr<const serving::ProcessLimits> limits = {};  ///< of the process; null: none

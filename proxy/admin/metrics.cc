@@ -384,6 +384,32 @@ void topology_families(MetricFamilies& out, const TopologyReport& topology) {
   slice_families(out, topology);
 }
 
+/// Clusters of a hub, by what they are and what is wrong with them (GR-704).
+void fleet_families(MetricFamilies& out, const TopologyReport& topology) {
+  const FleetReport none;
+  const FleetReport& fleet = topology.fleet ? *topology.fleet : none;
+  std::map<std::pair<std::string, std::string>, std::size_t> counts;
+  for (const topology::FleetRow& row : fleet.rows) {
+    ++counts[{std::string(row.state), std::string(fleet_reason_name(row.fault.reason))}];
+  }
+  out.gauge("kintsugi_fleet_clusters",
+            "clusters of the hub by state (joining, member, in doubt, leaving) and what is wrong",
+            {"state", "reason"});
+  for (const auto& [key, count] : counts) {
+    out.sample({key.first, key.second}, count);
+  }
+  out.counter("kintsugi_fleet_faults_total", "faults of clusters of the hub", {"reason"});
+  for (std::size_t i = 1; topology.fleet && i < topology::kFleetReasons; ++i) {
+    out.sample({std::string(topology::fleet_reason_name(static_cast<topology::FleetReason>(i)))},
+               fleet.faults[i]);
+  }
+  out.gauge("kintsugi_fleet_list_refused", "status with which the hub refuses a list now, or 0",
+            {"path"});
+  for (const FleetReport::List& list : fleet.lists) {
+    out.sample({list.path}, list.status);
+  }
+}
+
 }  // namespace
 
 void ProxyMetrics::fill(MetricFamilies& out) const {
@@ -408,6 +434,7 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
   auth::fill_access_metrics(out);
   out.gauge("kintsugi_draining", "1 once SIGTERM came", topology_.draining ? 1 : 0);
   topology_families(out, topology_);
+  fleet_families(out, topology_);
 }
 
 std::string render_metrics(const topology::Feed& feed, const std::vector<LoopReport>& loops,

@@ -8,6 +8,7 @@
 
 #include "krm/config_values.h"
 #include "krm/names.h"
+#include "krm/selector.h"
 #include "net/upstream.h"
 #include "proxy/config/internal/config_judge.h"
 #include "proxy/config/internal/config_keys.h"
@@ -54,6 +55,33 @@ void finish_shards(ProxyConfig& config, krm::ConfigReader& reader) {
   }
 }
 
+/// Section `topology.fleet`.
+void judge_fleet(const ProxyConfig& config, krm::ConfigReader& reader) {
+  const FleetConfig& fleet = config.topology.fleet;
+  if (!config.has_fleet()) {
+    if (fleet != FleetConfig()) {
+      reader.fault("topology.fleet", "is for source clusterprofiles only");
+    }
+    return;
+  }
+  if (config.topology.generation != 0) {
+    reader.fault("topology.generation", "is for source static only");
+  }
+  if (const auto selector = krm::Selector::parse(fleet.selector); !selector) {
+    reader.fault("topology.fleet.selector", std::string(selector.error().message()));
+  }
+  for (const std::string& name : fleet.namespaces) {
+    if (!krm::check_dns1123_label(name).empty()) {
+      reader.fault("topology.fleet.namespaces", "\"" + name + "\" is no name of a namespace");
+    }
+  }
+  for (const std::string& name : fleet.properties) {
+    if (!krm::check_qualified_name(name).empty()) {
+      reader.fault("topology.fleet.properties", "\"" + name + "\" cannot be the key of a label");
+    }
+  }
+}
+
 /// What depends on the source and the command line.
 void fill_in(ProxyConfig& config) {
   config.endpoint_slice.external_url = config.external_url;
@@ -61,12 +89,12 @@ void fill_in(ProxyConfig& config) {
     config.existence = config.kcp_command_line ? "kcp" : "hide";
   }
   if (config.wildcard.empty()) {
-    config.wildcard = config.topology.source == "static" ? "serve" : "deny";
+    config.wildcard = config.has_plain_servers() ? "serve" : "deny";
   }
 }
 
 void judge_required(const ProxyConfig& config, krm::ConfigReader& reader) {
-  const bool is_static = config.topology.source == "static";
+  const bool is_static = config.has_plain_servers();
   const bool has_backend = !is_static && config.backend.kubeconfig.empty();
   struct Required {
     std::string_view key;
@@ -81,6 +109,7 @@ void judge_required(const ProxyConfig& config, krm::ConfigReader& reader) {
         Required{"topology.root_kubeconfig", config.topology.root_kubeconfig,
                  config.topology.source == "kcp"},
         Required{"topology.shards_kubeconfig", config.topology.shards_kubeconfig, !is_static},
+        Required{"topology.fleet.kubeconfig", config.topology.fleet.kubeconfig, config.has_fleet()},
         Required{"backend.ca_file", config.backend.ca_file, has_backend},
         Required{"backend.cert_file", config.backend.cert_file,
                  has_backend || !config.backend.key_file.empty()},
@@ -167,7 +196,7 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
   if (config.own_user.empty()) {
     reader.fault("aggregation.authz.user", "is required");
   }
-  if (config.topology.source == "static" && config.wildcard == "reviewed") {
+  if (config.has_plain_servers() && config.wildcard == "reviewed") {
     reader.fault("wildcard",
                  "reviewed is for shards of kcp; plain servers are asked with aggregation.share: "
                  "reviewed");
@@ -217,6 +246,7 @@ Expected<ProxyConfig> parse_proxy_config(std::string_view text, const std::strin
   }
   fill_in(config);
   finish_shards(config, *reader);
+  judge_fleet(config, *reader);
   judge_store(config, *reader);
   judge_together(config, *reader);
   judge_required(config, *reader);

@@ -63,6 +63,21 @@ struct StaticShard {
   bool operator==(const StaticShard&) const = default;
 };
 
+/// `topology.fleet`: a hub whose objects are the plain servers (source `clusterprofiles`, GR-701).
+struct FleetConfig {
+  std::string kubeconfig;               ///< of the hub
+  std::vector<std::string> namespaces;  ///< of its objects; none: all
+  std::string selector;                 ///< of labels of ClusterProfiles
+  std::string provider_file;            ///< "": only what is built in
+  bool cluster_api = false;             ///< kubeconfig Secrets of Cluster API, too
+  bool qualified = false;               ///< names have the namespace in front
+  std::vector<std::string> properties;  ///< that become labels
+  bool insecure = false;                ///< servers that are not verified are taken
+  std::vector<std::string> allow;       ///< addresses and names near this machine that are
+  Duration leave_grace = seconds(30);
+  bool operator==(const FleetConfig&) const = default;
+};
+
 /// `shards.<name>`: how the proxy gets to one shard, where that differs from the others.
 struct ShardOverride {
   std::string name;
@@ -172,9 +187,15 @@ struct ProxyConfig {
     std::string reviewed_kubeconfig;            ///< `share: reviewed`; "": shards_kubeconfig
     std::vector<std::string> peer_kubeconfigs;  ///< source `kcp`: servers that show the Shards
     std::vector<StaticShard> shards;            ///< source `static`, in the order of their slots
+    FleetConfig fleet;                          ///< source `clusterprofiles`
     std::uint32_t generation = 0;  ///< of that slot table (AGG-509); 0: kept in data_dir
     GroupModes groups;             ///< who stores what kcp's shards could store, too
   } topology;
+  /// The shards are plain Kubernetes servers, each one logical cluster.
+  [[nodiscard]] bool has_plain_servers() const {
+    return topology.source == "static" || has_fleet();
+  }
+  [[nodiscard]] bool has_fleet() const { return topology.source == "clusterprofiles"; }
   struct {
     std::string ca_file, cert_file, key_file;  ///< request-header client pair for every shard
     std::string kubeconfig;                    ///< has them, where there are no files
@@ -217,8 +238,8 @@ struct ProxyConfig {
   [[nodiscard]] aggregation::MergeParams merge_in_force() const;
   /// Those that hold. Plain servers bound their clients themselves: of theirs only what is said.
   [[nodiscard]] serving::PayerBounds payer_bounds() const {
-    return topology.source == "static" ? open_limits.payers
-                                       : open_limits.payers.or_else(serving::PayerBounds::usual());
+    return has_plain_servers() ? open_limits.payers
+                               : open_limits.payers.or_else(serving::PayerBounds::usual());
   }
   std::uint32_t seats = 0;  ///< requests at one shard at once; 0: by the machine's cores
   /// The same at all shards; 0: by the cores, and at least twice those of one.

@@ -98,6 +98,8 @@ std::vector<CertificateEnd> certificate_ends(const proxy::ProxyConfig& config,
   ends.add_kubeconfig(kClient, "topology.shards_kubeconfig", shards, context_of(shards));
   const std::string& reviewed = config.topology.reviewed_kubeconfig;
   ends.add_kubeconfig(kClient, "topology.reviewed_kubeconfig", reviewed, context_of(reviewed));
+  const std::string& hub = config.topology.fleet.kubeconfig;
+  ends.add_kubeconfig(kClient, "topology.fleet.kubeconfig", hub, context_of(hub));
   for (std::size_t i = 0; i < config.topology.peer_kubeconfigs.size(); ++i) {
     ends.add_kubeconfig("peer", "topology.peer_kubeconfigs." + std::to_string(i),
                         config.topology.peer_kubeconfigs[i], "");

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 
 #include "base/log.h"
@@ -29,14 +30,18 @@ namespace {
 
 using krm::Json;
 
-constexpr std::int64_t kPatience = 60;  // of a plug-in [s]
-constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
+constexpr std::size_t kMaxText = std::size_t{2} << 20;          // of a question or an answer
 constexpr std::int64_t kMargin = 30, kRetry = 10, kFailed = 2;  // [s]
 
 enum class Way : std::uint8_t { kHere, kHelper, kNone };
 std::atomic<Way> way{Way::kHere};
 int helper_fd = -1;
-std::mutex helper_mutex;  // one question at a time
+std::mutex helper_mutex;  // of the way to the helper, and of:
+bool helper_stopped = false;
+std::set<int>& conversations() {  // one for each plug-in that runs
+  static std::set<int> all;
+  return all;
+}
 
 struct Known {
   ExecPlugin plugin;
@@ -70,7 +75,7 @@ std::string monologue(const ExecPlugin& plugin) {
 }
 
 /// The question as the helper gets it.
-std::string question_of(const ExecPlugin& plugin) {
+std::string question_of(const ExecPlugin& plugin, const ExecLimits& limits = {}) {
   Json words = Json::array();
   words.push_back(plugin.command);
   for (const std::string& argument : plugin.arguments) {
@@ -81,13 +86,16 @@ std::string question_of(const ExecPlugin& plugin) {
     environment.push_back(name + "=" + value);
   }
   environment.push_back("KUBERNETES_EXEC_INFO=" + monologue(plugin));
-  return Json::object({{"words", std::move(words)}, {"environment", std::move(environment)}})
+  return Json::object({{"words", std::move(words)},
+                       {"environment", std::move(environment)},
+                       {"seconds", limits.seconds},
+                       {"bytes", static_cast<std::int64_t>(limits.bytes)}})
       .dump();
 }
 
 /// Reads what the program prints; nothing after its time or beyond the bound.
-bool read_output(int fd, std::string& text) {
-  const std::int64_t end = unix_seconds() + kPatience;
+bool read_output(int fd, std::string& text, const ExecLimits& limits) {
+  const std::int64_t end = unix_seconds() + limits.seconds;
   for (;;) {
     pollfd ready{fd, POLLIN, 0};
     const std::int64_t left = end - unix_seconds();
@@ -103,7 +111,7 @@ bool read_output(int fd, std::string& text) {
       return false;
     }
     text.append(bytes, got > 0 ? static_cast<std::size_t>(got) : 0);
-    if (text.size() > kMaxOutput) {
+    if (text.size() > limits.bytes + 1) {
       return false;
     }
   }
@@ -112,10 +120,12 @@ bool read_output(int fd, std::string& text) {
 /// In the child, which has only these.
 [[noreturn]] void become(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment, int out) {
+  ::setpgid(0, 0);  // what it starts can be ended with it
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) {
     std::signal(number, SIG_DFL);
   }
   std::vector<char*> arguments, variables;
@@ -148,6 +158,8 @@ std::string run_program(const std::string& question) {
   for (const Json& variable : asked->find("environment")->items()) {
     environment.emplace_back(variable.as_string());
   }
+  const ExecLimits limits{asked->find("seconds")->as_integer(),
+                          static_cast<std::size_t>(asked->find("bytes")->as_integer())};
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return std::string("-") + std::strerror(errno);
@@ -158,19 +170,21 @@ std::string run_program(const std::string& question) {
   }
   ::close(ends[1]);
   std::string text = "+";
-  const bool whole = child > 0 && read_output(ends[0], text);
+  const bool whole = child > 0 && read_output(ends[0], text, limits);
   ::close(ends[0]);
   if (child < 0) {
     return std::string("-") + std::strerror(errno);
   }
   if (!whole) {
-    ::kill(child, SIGKILL);
+    ::kill(-child, SIGKILL);
+    ::kill(child, SIGKILL);  // before it had a group
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!whole) {
-    return "-it did not end within 60 s, or printed more than 1 MiB";
+    return "-it did not end within " + std::to_string(limits.seconds) +
+           " s, or printed more than " + std::to_string(limits.bytes >> 10) + " KiB";
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 127
@@ -210,11 +224,72 @@ bool send_text(int fd, const std::string& text) {
 }
 bool receive_text(int fd, std::string& text) {
   std::uint32_t size = 0;
-  if (!receive_all(fd, reinterpret_cast<char*>(&size), sizeof size) || size > 2 * kMaxOutput) {
+  if (!receive_all(fd, reinterpret_cast<char*>(&size), sizeof size) || size > kMaxText) {
     return false;
   }
   text.resize(size);
   return receive_all(fd, text.data(), size);
+}
+
+/// A descriptor with one byte that means nothing.
+bool send_descriptor(int by, int sent) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof sent)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof sent);
+  std::memcpy(CMSG_DATA(head), &sent, sizeof sent);
+  ssize_t done = 0;
+  do {
+    done = ::sendmsg(by, &message, MSG_NOSIGNAL);
+  } while (done < 0 && errno == EINTR);
+  return done == 1;
+}
+
+/// -1: nobody sends any more.
+int receive_descriptor(int by) {
+  for (;;) {
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    const ssize_t got = ::recvmsg(by, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    const cmsghdr* const head = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (head == nullptr || head->cmsg_type != SCM_RIGHTS) {
+      return -1;
+    }
+    int received = -1;
+    std::memcpy(&received, CMSG_DATA(head), sizeof received);
+    return received;
+  }
+}
+
+/// Of the helper, a child for one plug-in: it ends when nobody waits for the answer any more.
+[[noreturn]] void converse(int fd, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) {
+    ::_exit(1);
+  }
+  std::signal(SIGCHLD, SIG_DFL);
+  std::string question;
+  if (receive_text(fd, question)) {
+    (void)send_text(fd, run_program(question));
+  }
+  ::_exit(0);
 }
 
 [[noreturn]] void serve_as_helper(int fd) {
@@ -222,32 +297,55 @@ bool receive_text(int fd, std::string& text) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     std::signal(number, SIG_IGN);  // it ends when nobody asks any more
   }
-  std::string question;
-  while (receive_text(fd, question)) {
-    if (!send_text(fd, run_program(question))) {
-      break;
+  std::signal(SIGCHLD, SIG_IGN);  // nobody asks how its children ended
+  const pid_t self = ::getpid();
+  for (int conversation = receive_descriptor(fd); conversation >= 0;
+       conversation = receive_descriptor(fd)) {
+    if (::fork() == 0) {
+      converse(conversation, self);
     }
+    ::close(conversation);
   }
   ::_exit(0);
 }
 
-std::string ask_helper(const std::string& question) {
-  const std::lock_guard<std::mutex> lock(helper_mutex);
-  std::string answer;
-  if (!send_text(helper_fd, question) || !receive_text(helper_fd, answer)) {
-    return "-the helper that runs it is gone";
+/// Our end of a conversation with the helper; -1: it is gone.
+int begin_conversation() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return -1;
   }
-  return answer;
+  const std::lock_guard<std::mutex> lock(helper_mutex);
+  const bool begun = !helper_stopped && send_descriptor(helper_fd, ends[1]);
+  ::close(ends[1]);
+  if (!begun) {
+    ::close(ends[0]);
+    return -1;
+  }
+  conversations().insert(ends[0]);
+  return ends[0];
+}
+
+std::string ask_helper(const std::string& question) {
+  const int fd = begin_conversation();
+  std::string answer;
+  const bool told = fd >= 0 && send_text(fd, question) && receive_text(fd, answer);
+  if (fd >= 0) {
+    const std::lock_guard<std::mutex> lock(helper_mutex);
+    conversations().erase(fd);
+    ::close(fd);
+  }
+  return told ? answer : "-the helper that runs it is gone";
 }
 
 /// Runs it. @error kConfig
-Expected<ExecCredential> ask(const ExecPlugin& plugin) {
+Expected<ExecCredential> ask(const ExecPlugin& plugin, const ExecLimits& limits = {}) {
   if (way == Way::kNone) {
     return fail(Errc::kConfig, "exec: \"" + plugin.command +
                                    "\": no kubeconfig had one at the start, which makes who runs "
                                    "it: needs a restart");
   }
-  const std::string question = question_of(plugin);
+  const std::string question = question_of(plugin, limits);
   const std::string answer = way == Way::kHelper ? ask_helper(question) : run_program(question);
   Expected<ExecCredential> says =
       answer.starts_with('+')
@@ -297,8 +395,13 @@ Expected<void> start_exec_helper() {
 }
 
 void stop_exec_helper() noexcept {
+  const std::lock_guard<std::mutex> lock(helper_mutex);
+  helper_stopped = true;
   if (helper_fd >= 0) {
     ::shutdown(helper_fd, SHUT_RDWR);
+  }
+  for (const int conversation : conversations()) {
+    ::shutdown(conversation, SHUT_RDWR);
   }
 }
 
@@ -327,6 +430,10 @@ Expected<ExecCredential> ask_exec_plugin(const ExecPlugin& plugin) {
     failures()[key] = {std::string(says.error().message()), unix_seconds() + kFailed};
   }
   return says;
+}
+
+Expected<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, ExecLimits limits) {
+  return ask(plugin, limits);
 }
 
 bool exec_renewal_is_due(bool all) {

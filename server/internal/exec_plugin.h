@@ -28,9 +28,15 @@ struct ExecCredential {
   bool operator==(const ExecCredential&) const = default;
 };
 
-/// Forks the helper: at the start, before other threads, open files and the sandbox. Bounds of a
-/// plug-in: 60 s, 1 MiB on standard output; standard input is empty. The helper ends with this
-/// process. @error kIo
+/// What a plug-in may take.
+struct ExecLimits {
+  std::int64_t seconds = 60;
+  std::size_t bytes = std::size_t{1} << 20;  ///< on standard output
+};
+
+/// Forks the helper: at the start, before other threads, open files and the sandbox. It runs any
+/// number of plug-ins at a time; standard input of one is empty, and what it starts ends with it
+/// when its time is over. The helper ends with this process. @error kIo
 [[nodiscard]] Expected<void> start_exec_helper();
 /// Whoever waits for a plug-in waits no longer; for the end of the process.
 void stop_exec_helper() noexcept;
@@ -40,6 +46,9 @@ void refuse_exec_plugins() noexcept;
 /// What the plug-in said last; it is asked, and waited for, when it has not been yet. Threads: any.
 /// @error kConfig names the command and what is wrong.
 [[nodiscard]] Expected<ExecCredential> ask_exec_plugin(const ExecPlugin& plugin);
+
+/// The same without a memory: asks it now, within these limits, and waits. Threads: any.
+[[nodiscard]] Expected<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, ExecLimits limits);
 
 /// Of the plug-ins that were asked: some answer ends soon, or (`all`) was not accepted by a server.
 [[nodiscard]] bool exec_renewal_is_due(bool all);

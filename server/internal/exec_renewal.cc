@@ -18,9 +18,10 @@ constexpr Duration kLook = seconds(1);
 
 std::vector<std::string> kubeconfigs_of(const proxy::ProxyConfig& config) {
   std::vector<std::string> files = {
-      config.topology.root_kubeconfig,          config.topology.shards_kubeconfig,
-      config.topology.reviewed_kubeconfig,      config.backend.kubeconfig,
-      config.authentication.webhook.kubeconfig, config.audit.webhook_kubeconfig};
+      config.topology.root_kubeconfig,     config.topology.shards_kubeconfig,
+      config.topology.reviewed_kubeconfig, config.topology.fleet.kubeconfig,
+      config.backend.kubeconfig,           config.authentication.webhook.kubeconfig,
+      config.audit.webhook_kubeconfig};
   files.insert(files.end(), config.topology.peer_kubeconfigs.begin(),
                config.topology.peer_kubeconfigs.end());
   for (const proxy::ShardOverride& shard : config.shards) {

@@ -227,7 +227,7 @@ Expected<ProxyFiles> load_proxy_files(const proxy::ProxyConfig& config) {
     return fail(std::move(revocations.error()));
   }
   net::TlsParams common;
-  if (config.topology.source == "static") {
+  if (config.has_plain_servers()) {
     if (auto result = load_shards(config, *revocations, files); !result) {
       return fail(std::move(result.error()));
     }
@@ -333,6 +333,8 @@ std::vector<FollowedFile> followed_files(const std::string& config_path,
       {config.topology.root_kubeconfig, "topology.root_kubeconfig"},
       {config.topology.shards_kubeconfig, "topology.shards_kubeconfig"},
       {config.topology.reviewed_kubeconfig, "topology.reviewed_kubeconfig"},
+      {config.topology.fleet.kubeconfig, "topology.fleet.kubeconfig"},
+      {config.topology.fleet.provider_file, "topology.fleet.provider_file"},
       {config.authentication.webhook.kubeconfig, "authentication.webhook.kubeconfig"},
       {config.authentication.request_header.client_ca_file,
        "authentication.request_header.client_ca_file"},
@@ -417,6 +419,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("authentication.workspaces", next.authentication.workspaces,
        running.authentication.workspaces);
   keep("topology.source", next.topology.source, running.topology.source);
+  keep("topology.fleet", next.topology.fleet, running.topology.fleet);
   keep("topology.groups", next.topology.groups, running.topology.groups);
   keep("region", next.region, running.region);
   keep("regions", next.endpoint_slice.regions, running.endpoint_slice.regions);

@@ -14,6 +14,7 @@
 #include "proxy/config/config.h"
 #include "proxy/routing/route_table.h"
 #include "server/internal/proxy_tokens.h"
+#include "topology/fleet/provider.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::server {
@@ -76,6 +77,8 @@ struct TopologyFiles {
   ShardTls shards;    ///< the proxy's own credentials
   ShardTls reviewed;  ///< those for reads with `share: reviewed`
   std::vector<PeerAccess> peers;
+  PeerAccess hub;  ///< source `clusterprofiles`
+  std::vector<topology::FleetProvider> providers;
 };
 /// @error kConfig names the file and the cause.
 [[nodiscard]] Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config);

@@ -222,12 +222,12 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .metrics = on_control(shared_.metrics),
       .why_not_ready = on_control(shared_.why_not_ready)});
   if (shared_.config.aggregation.share == aggregation::Share::kReviewed &&
-      shared_.config.topology.source == "static") {
+      shared_.config.has_plain_servers()) {
     make_own_pools();
   }
   proxy::RoutedHandler* answers = handler_.get();
   // Servers of source `static` are no secret, and judge themselves who may ask them what.
-  if (shared_.config.existence == "hide" && shared_.config.topology.source != "static") {
+  if (shared_.config.existence == "hide" && !shared_.config.has_plain_servers()) {
     existence_ = std::make_unique<proxy::ExistenceGate>(view_, own_root ? *authorizer : *reviews_,
                                                         *authenticator_, *handler_);
     answers = existence_.get();
@@ -483,6 +483,13 @@ void ProxyLoop::block(const std::string& shard) {
 
 void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
   loop_.post([this, tokens = std::move(tokens)] { tokens_ = tokens; });
+}
+
+void ProxyLoop::set_plain_servers(ShardTls backend, ImpersonationTokens tokens) {
+  loop_.post([this, backend = std::move(backend), tokens = std::move(tokens)] {
+    backend_tls_ = backend;
+    tokens_ = tokens;
+  });
 }
 
 void ProxyLoop::shed() {

@@ -135,6 +135,9 @@ class ProxyLoop {
   /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
   void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
   void set_tokens(ImpersonationTokens tokens);
+  /// How plain servers are reached; connections that there are stay until the snapshot says that
+  /// the way to their server is another. Any thread.
+  void set_plain_servers(ShardTls backend, ImpersonationTokens tokens);
   /// No caller is sent to this shard any more, as long as ProxyShared::trust says so. Any thread.
   void block(const std::string& shard);
   /// For requests that begin from now on. Any thread.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/secret_file.h"
 #include "krm/yaml.h"
+#include "server/internal/fleet_source.h"
 #include "server/internal/kube_tls.h"
 #include "server/internal/proxy_files.h"
 
@@ -58,8 +59,25 @@ Expected<void> add_peers(const std::string& path, const RevocationsPtr& revocati
 }  // namespace
 
 Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
-  if (config.topology.source == "static") {
-    return TopologyFiles{};
+  if (config.has_plain_servers()) {
+    TopologyFiles files;
+    if (config.has_fleet()) {
+      auto revocations = backend_revocations(config);
+      const std::string& file = config.topology.fleet.kubeconfig;
+      auto hub = read_kubeconfig(file, context_of(file));
+      auto tls = hub && revocations ? own_context(*hub, file, *revocations)
+                                    : Expected<std::shared_ptr<net::TlsContext>>(nullptr);
+      auto providers = load_fleet_providers(config);
+      if (!revocations || !hub || !tls || !providers) {
+        return fail(std::move(!revocations ? revocations.error()
+                              : !hub       ? hub.error()
+                              : !tls       ? tls.error()
+                                           : providers.error()));
+      }
+      files.hub = {hub->server, std::move(*tls)};
+      files.providers = std::move(*providers);
+    }
+    return files;
   }
   const bool has_root = !config.topology.root_kubeconfig.empty();
   const bool has_reviewed = !config.topology.reviewed_kubeconfig.empty();

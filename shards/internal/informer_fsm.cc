@@ -140,7 +140,7 @@ Action InformerFsm::page(std::string_view token, TimePoint now) {
   }
   state_ = State::kListing;
   opened_ = now;
-  std::string target = params_.target + "?limit=500";
+  std::string target = params_.target + "?limit=500" + selector();
   if (!token.empty()) {
     target += "&continue=" + percent_encode(token);
   } else if (cached_list_works_) {

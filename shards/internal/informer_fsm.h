@@ -65,7 +65,8 @@ class InformerSink {
 struct ReflectorRules {
   bool on = false;
   std::string kind;       ///< of the objects; "": any
-  std::string selector;   ///< more of the query, encoded ("labelSelector=a%3Db"); "": none
+  /// More of the query, encoded ("labelSelector=a%3Db"); "": none. Also without these rules.
+  std::string selector;
   bool one_shard = true;  ///< revisions of events move the cursor, not those of bookmarks alone
   TimePoint no_watch_list_until{};  ///< what an earlier machine for the same resource found out
 };

@@ -134,7 +134,7 @@ void ShardFeed::set_base_url(const std::string& url) {
 
 void ShardFeed::set_plain_url(const std::string& url) {
   is_plain_ = true;
-  if (const auto ok = client_.set_base_url(url); !ok) {
+  if (const auto ok = client_.move_to(url); !ok) {
     log_warn("shard cannot be reached",
              {{"shard", client_.name()}, {"errc", ok.error().to_string()}});
   }
@@ -351,6 +351,7 @@ Feed::ShardStatus ShardFeed::status() const {
   result.up = client_.up();
   result.failed_at = client_.failed_at();
   result.answered_at = client_.answered_at();
+  result.probe_status = client_.probe_status();
   for (std::size_t i = 0; i < kResources; ++i) {
     const shards::InformerFsm& machine = informers_[i]->machine();
     const auto& counters = machine.counters();
