@@ -207,6 +207,9 @@ class Fleet:
                              capture_output=True, text=True, check=True)
         return run.stdout
 
+    def generation(self):
+        return next(line for line in self.admin("/metrics").splitlines() if line.startswith("kintsugi_slot_generation"))
+
     def rows(self):
         return {one["name"]: one for one in json.loads(self.admin("/debug/shards"))["shards"]}
 
