@@ -193,5 +193,24 @@ TEST(ConfigReport, OP105_TheLastLineSaysHowItWent) {
             "warning: w\nerror: e\nproxy.yaml: 1 error (23 checks, 1 warning)\n");
 }
 
+TEST_F(ConfigCheckTest, GR_701_TheHubAndTheProviders_AreChecked) {
+  const auto with = [this](const std::string& fleet) {
+    return findings(
+        {{"topology:\n  root_kubeconfig: root.kubeconfig\n"
+          "  shards_kubeconfig: root.kubeconfig\n",
+          "topology: {source: clusterprofiles, fleet: {" + fleet + "}}\n"}});
+  };
+  EXPECT_EQ(with("kubeconfig: root.kubeconfig"), std::vector<std::string>{});
+  const auto missing = with("kubeconfig: hub.kubeconfig");
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_NE(missing.front().find("topology.fleet.kubeconfig: "), std::string::npos);
+  write("providers.json", R"({"providers": [{"name": "a", "execConfig": {}}]})");
+  const auto wrong = with("kubeconfig: root.kubeconfig, provider_file: providers.json");
+  ASSERT_FALSE(wrong.empty());
+  EXPECT_NE(wrong.front().find("topology.fleet.provider_file: "), std::string::npos);
+  EXPECT_NE(wrong.front().find("providers[0].execConfig.apiVersion: must be one of"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace kintsugi::server

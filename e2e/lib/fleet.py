@@ -85,12 +85,15 @@ class Fleet:
     def __init__(self, case, members):
         self.case = case
         self.installation = kit.Installation(shards=2).start_for(case)
-        self.pki = self.installation.pki
+        self.dir, self.pki = self.installation.dir, self.installation.pki
         self.ids = {name: self.installation.make_workspace(name)["spec"]["cluster"]
                     for name in ["hub", *(f"m{n}" for n in range(members))]}
+        self.make_hub(DEFINITION)
+
+    def make_hub(self, definition):
         self.hub = self.at("hub")
         self.hub.must("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}})
-        self.hub.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
+        self.hub.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         kit.eventually(lambda: self.hub.get(PROFILES).status == 200, what="the hub has ClusterProfiles")
 
     def shard_port(self, name):
@@ -101,8 +104,11 @@ class Fleet:
                 return port_of(url)
         raise AssertionError(name)
 
+    def root(self, name):
+        return f"/clusters/{self.ids[name]}"
+
     def client(self, url, name):
-        return kit.Client(f"{url}/clusters/{self.ids[name]}", self.pki / "serving-ca.crt", self.pki / "shard-admin.crt",
+        return kit.Client(url + self.root(name), self.pki / "serving-ca.crt", self.pki / "shard-admin.crt",
                           self.pki / "shard-admin.key")
 
     def at(self, name):
@@ -110,12 +116,12 @@ class Fleet:
         return self.client(f"https://127.0.0.1:{self.shard_port(name)}", name)
 
     def server(self, name, port=None):
-        return f"https://127.0.0.1:{port or self.shard_port(name)}/clusters/{self.ids[name]}"
+        return f"https://127.0.0.1:{port or self.shard_port(name)}{self.root(name)}"
 
     def pair(self, name="shard-admin", groups=None):
         """(certificate, key) in base64; with groups of somebody new."""
         cert, key = (self.pki / f"{name}.crt", self.pki / f"{name}.key") if groups is None else kit.make_user(
-            self.installation.dir, self.pki, name, groups)
+            self.dir, self.pki, name, groups)
         return encoded(pathlib.Path(cert).read_bytes()), encoded(pathlib.Path(key).read_bytes())
 
     def kubeconfig(self, server, user=None):
@@ -155,7 +161,7 @@ class Fleet:
 
     # the proxy
     def start_proxy(self, hub_port=None, **fleet):
-        folder = self.installation.dir / "fleet"
+        folder = self.dir / "fleet"
         folder.mkdir(exist_ok=True)
         self.folder = folder
         hub = self.kubeconfig(self.server("hub", hub_port))

@@ -53,6 +53,52 @@ TEST(ProxyConfig, WhenReplicasShare_AGG509_TheShardsAreNotOfOneProxy) {
             std::string::npos);
 }
 
+TEST(ProxyConfig, GR_701_AFleetIsTheHubsClusters) {
+  const std::string text = text_of("fleet/proxy.yaml");
+  const auto config = parse_proxy_config(text, "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_TRUE(config->has_fleet() && config->has_plain_servers());
+  EXPECT_EQ(config->wildcard, "serve");
+  const FleetConfig& fleet = config->topology.fleet;
+  EXPECT_EQ(fleet.kubeconfig, "/etc/k/hub.kubeconfig");
+  EXPECT_EQ(fleet.provider_file, "/etc/k/providers.json");
+  EXPECT_EQ(fleet.namespaces, std::vector<std::string>{"fleet"});
+  EXPECT_TRUE(fleet.cluster_api);
+  EXPECT_FALSE(fleet.qualified || fleet.insecure);
+  EXPECT_EQ(fleet.leave_grace, seconds(30));
+  const auto said = [&text](const std::string& more) {
+    std::string changed = text;
+    changed.replace(changed.find("    cluster_api: true\n"), 0, "    " + more + "\n");
+    return fault(changed);
+  };
+  for (const auto& [more, what] : std::vector<std::pair<std::string, std::string>>{
+           {"names: long", "topology.fleet.names: must be one of short, qualified"},
+           {"selector: 'a in'", "topology.fleet.selector: unable to parse requirement"},
+           {"insecure: maybe", "topology.fleet.insecure: must be"},
+           {"allow: [10.0.0.1/8]", "topology.fleet.allow: "},
+           {"leave_grace_ms: -1", "topology.fleet.leave_grace_ms: must be"}}) {
+    EXPECT_NE(said(more).find(what), std::string::npos) << said(more);
+  }
+  const auto replaced_in = [](std::string all, std::string_view what, std::string_view with) {
+    return all.replace(all.find(what), what.size(), with);
+  };
+  EXPECT_NE(fault(replaced_in(text, "[fleet]", "[Not_A_Name]"))
+                .find("topology.fleet.namespaces: \"Not_A_Name\" is no name of a namespace"),
+            std::string::npos);
+  EXPECT_NE(fault(replaced_in(text, "[region]", "['a b']"))
+                .find("topology.fleet.properties: \"a b\" cannot be the key of a label"),
+            std::string::npos);
+  EXPECT_NE(fault(replaced_in(text, "    kubeconfig: hub.kubeconfig\n", ""))
+                .find("topology.fleet.kubeconfig: is required"),
+            std::string::npos);
+  EXPECT_NE(fault(replaced_in(text, "source: clusterprofiles", "source: kcp"))
+                .find("topology.fleet: is for source clusterprofiles only"),
+            std::string::npos);
+  EXPECT_NE(fault(replaced_in(text, "  fleet:", "  generation: 3\n  fleet:"))
+                .find("topology.generation: is for source static only"),
+            std::string::npos);
+}
+
 TEST(ProxyConfig, GR_123_TheStoreOnEtcd) {
   const auto config = parse_proxy_config(
       valid() +

@@ -34,7 +34,7 @@ std::string error_event(int code) {
 /// Feeds a machine and writes down what comes out.
 class Script : public InformerSink {
  public:
-  Script() : fsm(params(), *this) {}
+  explicit Script(InformerParams of = params()) : fsm(std::move(of), *this) {}
   static InformerParams params() {
     InformerParams p;
     p.target = "/t";
@@ -389,6 +389,21 @@ TEST(InformerFsm, WhenStoppedInAnyState_CancelsAndIgnoresWhatComesLate) {
     s.start();
     EXPECT_EQ(s.action.kind, Kind::kWatch);
   }
+}
+
+/// Lists ask for the same as watches do.
+TEST(InformerFsmTest, GR_702_ASelector_IsInEveryQuestion) {
+  InformerParams params = Script::params();
+  params.reflector.selector = "labelSelector=a";
+  Script s(params);
+  s.feed(s.fsm.start(TimePoint()));
+  EXPECT_NE(s.action.target.find("&labelSelector=a"), std::string::npos) << s.action.target;
+  s.feed(s.fsm.on_head(422, 0, TimePoint()));
+  EXPECT_EQ(s.action.kind, Kind::kList);
+  EXPECT_NE(s.action.target.find("&labelSelector=a"), std::string::npos) << s.action.target;
+  s.feed(s.fsm.on_page(200, 0, R"({"metadata":{"resourceVersion":"5"},"items":[]})", TimePoint()));
+  EXPECT_EQ(s.action.kind, Kind::kWatch);
+  EXPECT_NE(s.action.target.find("&labelSelector=a"), std::string::npos) << s.action.target;
 }
 
 }  // namespace
