@@ -109,7 +109,7 @@ Expected<void> ProxyControl::take(Candidate& candidate) {
   for (const auto& one : loops_) {
     one->set_serving_tls(files->serving);
     one->set_shard_tls(files->backend, topology.shards, topology.reviewed);
-    one->set_tokens(tokens_of(files->shards));
+    one->set_plain_servers(files->backend, tokens_of(files->shards));
     one->set_routes(files->routes, config_.clusters);
     one->set_token_files(config_.authentication, files->tokens);
     one->set_limits(config_.limits);

@@ -71,8 +71,8 @@ class Server:
             "api", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}", f"--cert-dir={self.dir}", f"--tls-cert-file={pki}/proxy.crt",
             f"--tls-private-key-file={pki}/proxy.key", f"--client-ca-file={pki}/client-ca.crt",
-            f"--service-account-issuer=https://{self.name}", f"--service-account-key-file={pki}/client-ca.key",
-            f"--service-account-signing-key-file={pki}/client-ca.key", "--service-cluster-ip-range=10.9.0.0/24",
+            f"--service-account-issuer=https://{self.name}", f"--service-account-key-file={pki}/accounts.key",
+            f"--service-account-signing-key-file={pki}/accounts.key", "--service-cluster-ip-range=10.9.0.0/24",
             "--authorization-mode=RBAC", "--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
             "--profiling=false", "--v=0", f"--audit-policy-file={pki}/audit.yaml", f"--audit-log-path={self.dir}/audit.log")
 
@@ -126,6 +126,7 @@ class KubeFleet(fleet.Fleet):
         for name in ("serving-ca", "client-ca"):
             openssl("req", "-x509", *KEY, "-days", 1, "-subj", f"/CN={name}", "-keyout", self.pki / f"{name}.key", "-out",
                     self.pki / f"{name}.crt")
+        openssl("pkey", "-in", self.pki / "client-ca.key", "-traditional", "-out", self.pki / "accounts.key")  # the form that it reads
         request, names = self.dir / "server.csr", self.dir / "names"
         names.write_text("subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
         openssl("req", "-new", *KEY, "-subj", "/CN=server", "-keyout", self.pki / "proxy.key", "-out", request)

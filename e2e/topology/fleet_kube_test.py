@@ -1,4 +1,4 @@
-"""Topology source `clusterprofiles` with real kube-apiservers and SIG Multicluster's own definition (GR-T701, GR-T702)."""
+"""Topology source `clusterprofiles` with real kube-apiservers and SIG Multicluster's own definition (GR-703, GR-704)."""
 import datetime
 import json
 import threading
@@ -41,7 +41,7 @@ class KubeFleets(unittest.TestCase):
         said.chmod(0o600)
         said.rename(fleet.folder / "says.json")
 
-    def test_1_GR_T701_join_rotate_leave(self):
+    def test_1_GR_703_join_rotate_leave(self):
         self.say("proxy-one", 20)
         fleet.put_profile("s1", fleet.by_program(fleet.server("s1")))
         kit.eventually(lambda: fleet.members() == {"s1"}, 60, "s1 has joined")
@@ -96,7 +96,7 @@ class KubeFleets(unittest.TestCase):
         fleet.make_map("s3", "last")
         self.told(watch, [("s3", "last")])
 
-    def test_2_GR_T702_200_profiles_20_bad_and_a_hub_that_forgets(self):
+    def test_2_GR_704_200_profiles_20_bad_and_a_hub_that_forgets(self):
         bad = [("http://127.0.0.1:1", "program", "BadServer"), ("https://127.0.0.2:1", "program", "BadServer"),
                (fleet.server("s1"), "nobody", "NoProvider"), (fleet.server("s1"), "broken", "PluginFailed")]
         wanted = {}

@@ -1,4 +1,4 @@
-"""Topology source `clusterprofiles` (GR-701 to GR-704, GR-T701, GR-T702): clusters of a hub join, change and leave under open watches."""
+"""Topology source `clusterprofiles` (GR-701 to GR-704): clusters of a hub join, change and leave under open watches."""
 import json
 import subprocess
 import unittest

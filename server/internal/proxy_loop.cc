@@ -481,14 +481,9 @@ void ProxyLoop::block(const std::string& shard) {
   });
 }
 
-void ProxyLoop::set_tokens(ImpersonationTokens tokens) {
-  loop_.post([this, tokens = std::move(tokens)] { tokens_ = tokens; });
-}
-
 void ProxyLoop::set_plain_servers(ShardTls backend, ImpersonationTokens tokens) {
-  loop_.post([this, backend = std::move(backend), tokens = std::move(tokens)] {
-    backend_tls_ = backend;
-    tokens_ = tokens;
+  loop_.post([this, both = std::pair(std::move(backend), std::move(tokens))] {
+    std::tie(backend_tls_, tokens_) = both;
   });
 }
 
@@ -534,8 +529,6 @@ void ProxyLoop::drain(Duration delay, Duration spread, std::function<void()> don
     });
   });
 }
-
-void ProxyLoop::stop() { loop_.stop(); }
 
 void ProxyLoop::join() {
   if (thread_.joinable()) {

@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "aggregation/watch/stream_share.h"
 #include "apiserver/server.h"
@@ -134,7 +136,6 @@ class ProxyLoop {
   void set_workspace_issuers(proxy::WorkspaceIssuersPtr issuers);
   /// The mapping file as it is now, and whether it serves logical clusters. Any thread.
   void set_routes(std::shared_ptr<const proxy::RouteTable> routes, bool clusters);
-  void set_tokens(ImpersonationTokens tokens);
   /// How plain servers are reached; connections that there are stay until the snapshot says that
   /// the way to their server is another. Any thread.
   void set_plain_servers(ShardTls backend, ImpersonationTokens tokens);
@@ -151,7 +152,7 @@ class ProxyLoop {
   /// Readiness fails; after `delay` nothing new is accepted and streams end in order, watches
   /// within `spread`. `done` runs on this loop when no connection is left.
   void drain(Duration delay, Duration spread, std::function<void()> done);
-  void stop();
+  void stop() { loop_.stop(); }
   void join();
   /// The proxy's groups in a logical cluster, with a group of mode auto. Any thread; `done` runs on
   /// this loop, once.

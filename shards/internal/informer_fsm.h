@@ -64,7 +64,7 @@ class InformerSink {
 /// - An object or bookmark that names no kind has the expected one.
 struct ReflectorRules {
   bool on = false;
-  std::string kind;       ///< of the objects; "": any
+  std::string kind;  ///< of the objects; "": any
   /// More of the query, encoded ("labelSelector=a%3Db"); "": none. Also without these rules.
   std::string selector;
   bool one_shard = true;  ///< revisions of events move the cursor, not those of bookmarks alone

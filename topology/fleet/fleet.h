@@ -16,10 +16,10 @@
 #include "base/secret.h"
 #include "base/time.h"
 #include "krm/json.h"
-#include "topology/fleet/access.h"
-#include "topology/fleet/profile.h"
+#include "topology/fleet/internal/access.h"
+#include "topology/fleet/internal/profile.h"
+#include "topology/fleet/internal/removal.h"
 #include "topology/fleet/provider.h"
-#include "topology/fleet/removal.h"
 #include "topology/snapshot.h"
 
 namespace kintsugi::topology {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "krm/json.h"
-#include "topology/fleet/fault.h"
+#include "topology/fleet/internal/fault.h"
 
 namespace kintsugi::topology {
 

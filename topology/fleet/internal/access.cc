@@ -1,4 +1,4 @@
-#include "topology/fleet/access.h"
+#include "topology/fleet/internal/access.h"
 
 #include <algorithm>
 #include <array>

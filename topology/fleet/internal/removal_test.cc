@@ -1,4 +1,4 @@
-#include "topology/fleet/removal.h"
+#include "topology/fleet/internal/removal.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "topology/fleet/profile.h"
+#include "topology/fleet/internal/profile.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "krm/json.h"
 #include "net/address_rules.h"
-#include "topology/fleet/fault.h"
+#include "topology/fleet/internal/fault.h"
 
 namespace kintsugi::topology {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "krm/json.h"
-#include "topology/fleet/access.h"
-#include "topology/fleet/fault.h"
+#include "topology/fleet/internal/access.h"
+#include "topology/fleet/internal/fault.h"
 
 namespace kintsugi::topology {
 
