@@ -91,7 +91,9 @@ Expected<void> ProxyControl::start_feed() {
   params.lists_shards = config_.topology.source == "kcp";
   params.shard = [this](const std::string& shard, const std::string& url) {
     if (fleet_ != nullptr) {
-      return upstream_to(url, fleet_->own_tls(shard));
+      auto tls = fleet_->own_tls(shard);
+      return tls != nullptr ? upstream_to(url, std::move(tls))
+                            : fail(Errc::kConfig, "it is not known how it is reached");
     }
     return upstream_to(url,
                        config_.has_plain_servers() ? backend_tls_.of(shard) : admin_tls_.of(shard));

@@ -81,14 +81,14 @@ TEST_F(PlainShards, GR_703_AnotherWayToAShard_MakesItsConnectionsAnew) {
   });
   pool.on_moved([&](const shards::ShardClient& client) { moved.push_back(client.name()); });
   feed->put_static({plain("a", "1"), plain("b", "2")});
-  run_until(loop, [&] { return made.size() == 2; });
+  ASSERT_TRUE(run_until(loop, [&] { return made.size() == 2; }));
   const ShardId a = feed->index().shard("a")->id;
   const net::Upstream* const before = pool.find(a)->upstream();
   made.clear();
   moved.clear();
   feed->put_static({plain("a", "1", 2), plain("b", "2")});
   EXPECT_EQ(feed->index().shard("a")->id, a);  // the slot and the streams' positions stay
-  run_until(loop, [&] { return !made.empty(); });
+  ASSERT_TRUE(run_until(loop, [&] { return !made.empty(); }));
   EXPECT_EQ(made, (Lines{"a"}));
   EXPECT_EQ(moved, (Lines{"a"}));
   EXPECT_NE(pool.find(a)->upstream(), before);
@@ -97,7 +97,7 @@ TEST_F(PlainShards, GR_703_AnotherWayToAShard_MakesItsConnectionsAnew) {
 TEST_F(PlainShards, GR_703_WhatAProbeIsAnsweredWith_IsKnown) {
   server.serve("/livez", 401, "{}");
   feed->put_static({plain("a", "1")});
-  run_until(loop, [&] { return feed->status().front().probe_status == 401; });
+  ASSERT_TRUE(run_until(loop, [&] { return feed->status().front().probe_status == 401; }));
   EXPECT_TRUE(feed->status().front().up);  // it answers
 }
 

@@ -1,11 +1,13 @@
 """Topology source `clusterprofiles` with real kube-apiservers and SIG Multicluster's own definition (GR-703, GR-704)."""
 import datetime
 import json
+import shutil
 import threading
 import unittest
 
 import kit
-from fleet import PROFILES, Relay
+import typed
+from fleet import PROFILES, ROOT, Relay
 from kube_fleet import KubeFleet
 
 ONLY_WITH_ALL = "kube-apiserver takes minutes to compile"
@@ -135,3 +137,47 @@ class KubeFleets(unittest.TestCase):
         self.assertEqual(fleet.through("/clusters/p1").get("/api/v1/namespaces/default").status, 200)
         kit.eventually(lambda: states() == ["gone"] * 90, 90, "a second list lacks them, too")
         self.assertEqual(len([name for name in fleet.rows() if name.startswith("p")]), 100)
+
+    def test_3_GR_702_the_walk_of_the_document(self):
+        """With rights at hub and cluster that are those of the files, and no others."""
+        kit.needs_kubectl(24, "--subresource")
+        folder, port = fleet.dir / "walk", kit.free_port()
+        here = folder / "configs" / "fleet"
+        shutil.copytree(ROOT / "configs" / "fleet", here)
+        shutil.copytree(fleet.pki, here / "pki")
+        (folder / "kintsugi").symlink_to(kit.BINARY)
+        for name, target, server, groups in (
+                ("configs/fleet/hub", "kintsugi-fleet", "hub", ()), ("berlin", "kintsugi", "s4", ()),
+                ("hub-admin", "hub-admin", "hub", ["system:masters"]), ("berlin-admin", "berlin-admin", "s4", ["system:masters"])):
+            cert, key = fleet.pair(target, groups)
+            path = folder / f"{name}.kubeconfig"
+            path.write_text(fleet.kubeconfig(fleet.server(server), {"client-certificate-data": cert, "client-key-data": key}))
+            path.chmod(0o600)
+        socket = str(folder / "admin.sock")
+        for name, change in (("proxy.yaml", {"port: 6443": f"port: {port}", "/var/lib/kintsugi/proxy": str(folder / "data"),
+                                             "/run/kintsugi/admin.sock": socket, "    cluster_api: true": "    allow: [127.0.0.1]\n    cluster_api: true"}),
+                             ("profile.yaml", {"https://berlin.example:6443": fleet.server("s4")})):
+            text = (here / name).read_text()
+            for old, new in change.items():
+                self.assertIn(old, text)
+                text = text.replace(old, new)
+            (here / name).write_text(text)
+        shell = typed.Shell(folder)
+        try:
+            shell.run(f"export KUBECONFIG={folder}/hub-admin.kubeconfig PATH={folder}:$PATH HOME={folder}")
+            steps = typed.steps(typed.section((ROOT / "docs" / "fleets.md").read_text(), "A walk"))
+            self.assertEqual(len(steps), 8)
+            for command, printed in steps:
+                typed.check(shell, command.replace("/run/kintsugi/admin.sock", socket), printed)
+
+            def is_there():
+                status, lines = shell.run(f"kintsugi get shards berlin -o wide --admin {socket}")
+                assert status == 0 and " yes " in lines[1] and "region=eu" in lines[1], lines
+                return "ClusterProfile fleet/berlin, member" in lines[1]
+            kit.eventually(is_there, 60, "berlin is a member")
+            caller = kit.Client(f"https://127.0.0.1:{port}/clusters/berlin", fleet.pki / "serving-ca.crt", fleet.pki / "admin.crt",
+                                fleet.pki / "admin.key")
+            self.assertEqual(caller.get("/api/v1/namespaces/default").status, 200)
+            self.assertIn("kintsugi", fleet.servers["s4"].users())
+        finally:
+            shell.close()

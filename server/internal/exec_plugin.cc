@@ -38,9 +38,9 @@ std::atomic<Way> way{Way::kHere};
 int helper_fd = -1;
 std::mutex helper_mutex;  // of the way to the helper, and of:
 bool helper_stopped = false;
-std::set<int>& conversations() {  // one for each plug-in that runs
-  static std::set<int> all;
-  return all;
+std::set<int>& conversations() {               // one for each plug-in that runs
+  static auto* const all = new std::set<int>;  // threads may wait in one when the process ends
+  return *all;
 }
 
 struct Known {

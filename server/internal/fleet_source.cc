@@ -157,6 +157,7 @@ FleetSource::FleetSource(net::Loop& loop, Params params, std::function<void()> c
 }
 
 FleetSource::~FleetSource() {
+  stop_exec_helper();
   programs_.clear();
   lists_.clear();
   secrets_.clear();
