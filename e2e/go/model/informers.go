@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,6 +35,7 @@ type Informer struct {
 	run            func(context.Context)
 	mutex          sync.Mutex
 	began          time.Time // of the present phase: initial, or live
+	held           time.Time // of a list's answer, or when the last watch ended that had gone well: what is held is as of then
 	live           bool      // a watch that resumes something was accepted
 	relists        int
 	counts         map[string]int
@@ -52,6 +54,7 @@ func (i *Informer) observed(config *rest.Config) *rest.Config {
 			answer, err := next.RoundTrip(request)
 			if err == nil && answer.StatusCode == http.StatusOK {
 				i.answered(request.URL.Query())
+				answer.Body = &stream{ReadCloser: answer.Body, informer: i, opened: time.Now()}
 			} else if err == nil {
 				i.mutex.Lock()
 				i.counts[fmt.Sprintf("status %d", answer.StatusCode)]++
@@ -61,6 +64,22 @@ func (i *Informer) observed(config *rest.Config) *rest.Config {
 		})
 	})
 	return config
+}
+
+// stream is the body of an answer. A watch that is refused in its first event does not tell that what is held was good.
+type stream struct {
+	io.ReadCloser
+	informer *Informer
+	opened   time.Time
+}
+
+func (s *stream) Close() error {
+	if now := time.Now(); now.Sub(s.opened) > refusal {
+		s.informer.mutex.Lock()
+		s.informer.held = now
+		s.informer.mutex.Unlock()
+	}
+	return s.ReadCloser.Close()
 }
 
 func begins(query url.Values) bool {
@@ -82,6 +101,9 @@ func (i *Informer) asks(query url.Values) {
 	// A proxy that is gone takes the places of single events with it (T53); everything else that is not 410 is repaired
 	// behind the proxy.
 	since := i.began.Add(-slack)
+	if i.held.Before(i.began) {
+		since = i.held.Add(-slack)
+	}
 	if !i.world.expiredSince("", since) && !i.world.removedSince("", since) && !i.world.disturbedSince(i.proxy.Name, since) {
 		i.world.Fail(i.name, "a relist without a reason: %s; the last one was at %s", query.Encode(), i.began.Format("04:05.000"))
 	}
@@ -93,6 +115,9 @@ func (i *Informer) answered(query url.Values) {
 	defer i.mutex.Unlock()
 	i.began = time.Now()
 	i.live = true
+	if begins(query) {
+		i.held = i.began
+	}
 	// A WatchList that broke off begins again: only what comes behind its end is a relist.
 	if query.Get("sendInitialEvents") == "true" {
 		i.live = false

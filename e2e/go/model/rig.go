@@ -32,6 +32,7 @@ import (
 const (
 	workspacesPerShard = 2
 	lateShard          = "late"
+	refusal            = 5 * time.Second  // until a watch whose position is gone has said so
 	slack              = 15 * time.Second // until a fault has its last effect: 410s are spread
 	farewell           = 50 * time.Second // until a proxy has heard that a shard has left: root may be silent for long
 )
