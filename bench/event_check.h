@@ -21,7 +21,7 @@ enum class EventForm : std::uint8_t {
 
 /// One stream that is being received.
 struct Watched {
-  static constexpr std::size_t kHead = 512;
+  static constexpr std::size_t kHead = 1024;
   static constexpr std::size_t kShardsMax = 10;
 
   std::array<char, kHead> head;  ///< of the line or message that is being received

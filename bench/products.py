@@ -97,6 +97,7 @@ def prepare(run: pathlib.Path):
 
     make("cert", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
     make("client", "/O=bench/CN=bench-user")
+    make("masters", "/O=system:masters/CN=bench-admin")
     make("proxy-client", "/CN=kintsugi-proxy")
     (run / "key.pem").write_text((run / "cert.key").read_text())
     (run / "both.pem").write_text((run / "cert.pem").read_text() + (run / "key.pem").read_text())

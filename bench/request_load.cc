@@ -7,7 +7,8 @@
 /// <target>/load-<number> with --value bytes; put: keys <target>/load-<number> by etcd's gRPC
 /// (KV.Put); patch, post: the merge patch or object in the file --patch, to --target, for --user of
 /// the group --group, whom the certificate may name; "#" in them stands for the number, "@" for
-/// when it was sent. Numbers run from --first, and --names N makes them begin again after N. With
+/// when it was sent. --query is added to the paths of gets. Numbers run from --first, and --names N
+/// makes them begin again after N. With
 /// --pace N there are N requests a second on one connection instead, however long the answers take.
 /// Values say when they were sent: "sent":"<20 digits>" (watch_load.cc). stdout: with --warm N a
 /// line after N requests more than
@@ -91,6 +92,7 @@ class Load {
         body_(flags_.number("body", 1024)),
         user_(flags_.text("user", "")),
         group_(flags_.text("group", "")),
+        query_(flags_.text("query", "")),
         patch_(content_of(flags_.text("patch", ""))),
         value_(flags_.number("value", 1024), 'x') {
     nghttp2_session_callbacks_new(&callbacks_);
@@ -215,7 +217,7 @@ class Load {
       request.body = filled(patch_, std::to_string(number), sent);
       return;
     }
-    request.path = op_ == Op::kCreate ? target_ : target_ + "/" + name;
+    request.path = op_ == Op::kCreate ? target_ : target_ + "/" + name + query_;
     if (op_ != Op::kGet) {
       // An update must change something, or it is none.
       request.body = R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":")" + name +
@@ -265,7 +267,7 @@ class Load {
   std::string target_;
   std::uint64_t requests_, warm_, total_, first_, names_, pace_, body_,
       sent_ = 0, done_ = 0, limit_ = 0, begin_ = 0, due_ = 0;
-  std::string user_, group_, patch_, value_;
+  std::string user_, group_, query_, patch_, value_;
   nghttp2_session_callbacks* callbacks_ = nullptr;
   std::vector<std::unique_ptr<Link>> links_;
   Histogram latency_;
