@@ -7,6 +7,8 @@
 #include <limits>
 #include <new>
 
+#include "base/recycled_memory.h"
+
 namespace kintsugi::krm {
 
 /// Length and bytes in one allocation.
@@ -22,7 +24,7 @@ struct Json::Text {
     if (text.empty()) {
       return nullptr;
     }
-    void* memory = std::malloc(sizeof(Text) + text.size());
+    void* memory = recycled_malloc(sizeof(Text) + text.size());
     if (memory == nullptr) {
       std::abort();
     }
@@ -100,7 +102,7 @@ void Json::release_payload() noexcept {
   switch (type_) {
     case Type::kBigNumber:
     case Type::kString:
-      std::free(payload_.text);
+      recycled_free(payload_.text);
       break;
     case Type::kArray:
       delete payload_.array;

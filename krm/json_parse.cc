@@ -156,15 +156,13 @@ class Builder {
     for (std::size_t i = 1; i < count && ascending; ++i) {
       ascending = keys[i - 1] < keys[i];
     }
+    members.reserve(count);
     if (ascending) {
-      members.resize(count);
       for (std::size_t i = 0; i < count; ++i) {
-        members[i].key.assign(keys[i]);
-        members[i].value = std::move(values[i]);
+        members.push_back(JsonMember{std::string(keys[i]), std::move(values[i])});
       }
       return;
     }
-    members.reserve(count);
     order_.resize(count);
     std::iota(order_.begin(), order_.end(), 0U);
     std::sort(order_.begin(), order_.end(), [keys](std::uint32_t a, std::uint32_t b) {

@@ -6,6 +6,7 @@
 
 #include "krm/json.h"
 #include "workers/runtime/lease/lease_record.h"
+#include "workers/runtime/ring/internal/ring_table.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -41,6 +42,7 @@ class RingDriver::Watcher final : public shards::InformerSink {
       if (auto lease = parse_lease(object)) {
         uids_[lease->name] = lease->uid;
         tell([lease = std::move(*lease)](RingDriver& driver) {
+          driver.note_lease(lease.name, true);
           driver.perform(driver.node_.on_lease_event(lease, driver.loop_.now()));
         });
       }
@@ -59,6 +61,7 @@ class RingDriver::Watcher final : public shards::InformerSink {
         uids_.erase(known);
       }
       tell([name = std::string(key.name), uid](RingDriver& driver) {
+        driver.note_lease(name, false);
         driver.perform(driver.node_.on_lease_deleted(name, uid, driver.loop_.now()));
       });
     } else if (key.name == ring_name(driver_.params_.node.role)) {
@@ -129,6 +132,25 @@ void RingDriver::set_weights(const std::array<std::uint32_t, kRingPartitions>& w
 }
 
 void RingDriver::leave() { perform(node_.leave(loop_.now())); }
+
+void RingDriver::note_lease(std::string_view name, bool there) {
+  const RingNodeParams& own = params_.node;
+  const std::string_view identity = member_identity(own.role, name);
+  if (identity.empty() || identity == own.identity) {
+    return;
+  }
+  if (!there) {
+    if (const auto known = others_.find(identity); known != others_.end()) {
+      others_.erase(known);
+    }
+    return;
+  }
+  const bool was_alone = is_alone();
+  others_.emplace(identity);
+  if (was_alone) {
+    callbacks_.joined();
+  }
+}
 
 bool RingDriver::settled() const noexcept {
   return node_.member().generation() != 0 && node_.member_lease().holder();

@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/alive.h"
@@ -32,6 +34,8 @@ struct RingCallbacks {
   /// Units of other shards ask this member to let go of logical clusters: parse_let_go(). All that
   /// is asked, each time that it is another text. Answer: RingDriver::let_gone.
   std::function<void(std::string_view)> asked;
+  /// Another member is seen while there was none: what it gets depends on set_weights().
+  std::function<void()> joined;
   /// The node has left the ring (after leave()), or will not come to it.
   std::function<void()> left;
 };
@@ -61,6 +65,8 @@ class RingDriver {
   /// How many keys each partition has; not more often than every few seconds.
   void set_weights(const std::array<std::uint32_t, kRingPartitions>& weights);
   void leave();
+  /// No other member's Lease is seen: nobody asks for weights.
+  [[nodiscard]] bool is_alone() const noexcept { return others_.empty(); }
 
   [[nodiscard]] bool may_start(PartitionId partition) const noexcept {
     return node_.may_start(partition, loop_.now());
@@ -79,6 +85,7 @@ class RingDriver {
   class Watcher;
   void perform(RingOutput output);
   void send(RingOp op);
+  void note_lease(std::string_view name, bool there);
   [[nodiscard]] net::Task<> exchange(RingOp op);
   [[nodiscard]] std::string leases() const;
   [[nodiscard]] std::string config_maps() const;
@@ -92,6 +99,7 @@ class RingDriver {
   std::unique_ptr<Watcher> lease_watch_, ring_watch_;
   std::array<net::Job, 3> jobs_;  // by channel
   net::Timer timer_;
+  std::set<std::string, std::less<>> others_;  // members' identities
   bool left_ = false;
   Alive alive_;
 };

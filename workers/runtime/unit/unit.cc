@@ -372,6 +372,11 @@ void Unit::join(const std::string& cluster) {
       rights_.asked(text);
     }
   };
+  callbacks.joined = [this] {
+    if (weigh_in_ > 0) {
+      count_weights();
+    }
+  };
   callbacks.left = [this] { finish(); };
   ring_ = std::make_unique<RingDriver>(loop_, home_, upstream_, std::move(params),
                                        std::move(callbacks));
@@ -444,16 +449,22 @@ bool Unit::may_act(std::string_view ring_key) const noexcept {
   return ring_ != nullptr && ring_->may_start(partition_of(ring_key));
 }
 
-/// Counting walks all objects, so it is done only when there are others than before, and once a
-/// minute when some have changed: quiet must not cost what they cost.
-void Unit::weigh() {
-  if (weigh_in_ > 0 && --weigh_in_ == 0) {
-    weights_.fill(0);
-    for (const Source& source : sources_) {
-      source.each([&](const QueueKey& key) { ++weights_[source.of->partition(key)]; });
-    }
+/// Walks all objects.
+void Unit::count_weights() {
+  weigh_in_ = 0;
+  weights_.fill(0);
+  for (const Source& source : sources_) {
+    source.each([&](const QueueKey& key) { ++weights_[source.of->partition(key)]; });
   }
   ring_->set_weights(weights_);
+}
+
+/// Counted is only when there are others than before, and once a minute when some have changed, and
+/// not by a worker that is alone: quiet must not cost what objects cost.
+void Unit::weigh() {
+  if (!ring_->is_alone() && weigh_in_ > 0 && --weigh_in_ == 0) {
+    count_weights();
+  }
   weigh_timer_.start(kWeigh, [this] { weigh(); });
 }
 

@@ -243,6 +243,7 @@ class Unit {
   void look_at_drains();
   void on_stopped(PartitionId partition);
   void weigh();
+  void count_weights();
   void finish();
 
   net::Loop& loop_;
