@@ -37,6 +37,7 @@ class Case(unittest.TestCase):
 
     CHECKS, maxDiff = {}, None
     WORKER = {}
+    PATIENCE = 20  # seconds, for all of a space to go
     stage, brokers = None, []
 
     @classmethod
@@ -93,7 +94,7 @@ class Case(unittest.TestCase):
             if name.startswith(space + "."):
                 self.tenant.client.request("DELETE", self.tenant.path("Address", name))
         self.tenant.client.request("DELETE", self.tenant.path("AddressSpace", space))
-        self.tenant.gone("AddressSpace", space)
+        self.tenant.gone("AddressSpace", space, self.PATIENCE)
 
     # Objects.
     def name(self, local):
