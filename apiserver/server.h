@@ -28,6 +28,8 @@ struct ClusterTarget {
                           ///< links and messages
   std::string_view rest;  ///< target below the root (path and query), undecoded
   std::shared_ptr<View> view{};  ///< null: the cluster as it is
+  /// Where a watch begins in the place of the resourceVersion that it asks for; 0: there.
+  store::Revision watch_after = 0;
 };
 
 /// Finds the cluster of a request target. An error is sent as it is (400, 403, 404, 429 of

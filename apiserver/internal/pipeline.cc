@@ -307,6 +307,7 @@ bool find_cluster(const RequestPtr& request) {
     request->cluster = std::move((*target)->name);
     request->api_root = std::move((*target)->api_root);
     request->view = std::move((*target)->view);
+    request->watch_after = (*target)->watch_after;
     const std::string_view rest = (*target)->rest;
     request->info = krm::parse_request_info(request->head.method, rest.empty() ? "/" : rest);
   } else {

@@ -51,6 +51,7 @@ struct Request {
   bool is_current = false;       ///< has waited for what other processes had written
   std::string cluster;
   std::shared_ptr<View> view;  ///< null: the cluster as it is
+  store::Revision watch_after = 0;  ///< ClusterTarget::watch_after
   std::string api_root;
   krm::RequestInfo info;
   std::string audit_id;

@@ -105,11 +105,12 @@ void handle_watch(const RequestPtr& request, const Target& target) {
   if (!negotiate_watch(*request, *target.kind)) {
     return;
   }
-  const Expected<ListOptions> options = parse_list_options(request->info.query, true);
+  Expected<ListOptions> options = parse_list_options(request->info.query, true);
   if (!options) {
     send_error(*request, options.error());
     return;
   }
+  options->revision = request->watch_after != 0 ? request->watch_after : options->revision;
   const Expected<IncludeObject> include =
       parse_include_object(request->info.query.get("includeObject"));
   if (!include) {

@@ -10,6 +10,7 @@ namespace kintsugi::controlplane {
 namespace {
 
 constexpr Duration kMovesPeriod = std::chrono::minutes(10);
+constexpr Duration kFencesPeriod = seconds(1);
 
 kinds::ControllerParams common_params(const ShardServerParams& params, ShardLoop& parts) {
   ClusterIndex& index = parts.index();
@@ -88,7 +89,8 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store, const 
                                           return replication_upstream(url, tls);
                                         }}),
       policy_(context_, bootstrap_policy(), [] {}),
-      moves_timer_(parts.loop()) {
+      moves_timer_(parts.loop()),
+      fences_timer_(parts.loop()) {
   access_.set_fence(fence);
   access_.use([&moves = parts.moves()](const std::string& cluster) {
     const Fence* fence = moves.fence(cluster);
@@ -105,6 +107,7 @@ ShardControllers::ShardControllers(ShardLoop& parts, store::Store& store, const 
 
 ShardControllers::~ShardControllers() {
   moves_timer_.cancel();
+  fences_timer_.cancel();
   registration_.stop();
   if (parts_.remote_root() != nullptr) {
     parts_.remote_root()->on_upstream(nullptr);
@@ -145,6 +148,7 @@ void ShardControllers::start() {
     clusters_.add_cluster(cluster);  // what was not swept yet when it left
   }
   drop_moves();
+  end_fences();
   common_.add_cluster(std::string(kLocalAdminCluster));
   policy_.start();
   if (bootstrap_ != nullptr) {
@@ -158,6 +162,11 @@ void ShardControllers::start() {
 void ShardControllers::drop_moves() {
   parts_.move_steps().drop_ended(unix_seconds());
   moves_timer_.start(kMovesPeriod, [this] { drop_moves(); });
+}
+
+void ShardControllers::end_fences() {
+  parts_.move_steps().release_overdue();
+  fences_timer_.start(kFencesPeriod, [this] { end_fences(); });
 }
 
 void ShardControllers::on_content(std::string_view cluster, bool deleting) {

@@ -44,6 +44,8 @@ class ShardControllers {
   void on_content(std::string_view cluster, bool deleting);
   /// Rows of moves that have ended go; again and again.
   void drop_moves();
+  /// The same for fences that nobody ends.
+  void end_fences();
 
   ShardLoop& parts_;
   store::DutyStore store_;
@@ -65,7 +67,7 @@ class ShardControllers {
   CachedReplicator cached_replicator_;
   std::unique_ptr<Bootstrap> bootstrap_;  // on the root shard
   Bootstrap policy_;
-  net::Timer moves_timer_;
+  net::Timer moves_timer_, fences_timer_;
   std::set<std::string, std::less<>> started_;  // clusters that the controllers know
   Alive alive_;
 };

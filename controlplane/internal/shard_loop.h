@@ -145,7 +145,7 @@ class ShardLoop {
   IdentityCheck in_root_;
   BindingIndex bindings_{catalog_};
   VirtualResources virtuals_{bound_};
-  MoveBook moves_;
+  MoveBook moves_{store_};
   MoveSteps move_steps_;
   AnsweringView move_view_{*cluster_dump_kind(), auth::kGroupOwnShard, answer_moves(move_steps_)};
   ServerFacts notes_{loop_, store_};

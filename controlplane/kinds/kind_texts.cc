@@ -262,6 +262,7 @@ logicalclustermigrations.migration.kcp.io: Moves a logical cluster to another sh
   status.originShard: The shard that held it.
   status.entriesCopied: Rows that were copied so far.
   status.dumpContinue: Where the copy goes on.
+  status.attempts: How often the move began anew after writes had been stopped for too long, or the root shard was restarted.
 logicalclusterdumps.migration.kcp.io: What shards ask each other about a logical cluster that moves. It is never stored.
   spec: The question.
   status: The answer.

@@ -30,6 +30,7 @@ constexpr std::string_view kMigrationDocument = R"json({
      "originShard": {"type": "string"},
      "entriesCopied": {"type": "integer", "format": "int64"},
      "dumpContinue": {"type": "string"},
+     "attempts": {"type": "integer", "format": "int64"},
      "conditions": "$conditions"}}}}}}]}})json";
 
 /// Never stored: what shards say to each other while a logical cluster moves.

@@ -5,10 +5,12 @@
 
 #include "apiserver/controllers/controller.h"
 #include "apiserver/keys.h"
+#include "apiserver/stored_object.h"
 #include "auth/own_roles.h"
 #include "base/time.h"
 #include "controlplane/clusters/server_facts.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/moves/internal/move_rows.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
 
@@ -45,23 +47,36 @@ std::string move_key(std::string_view resource, std::string_view cluster) {
 }
 
 Fence read_fence(const Json& row) {
-  const Json* left = row.find("left");
-  const Json* at = row.find("at");
-  return {std::string(row.text({"migration"})), std::string(row.text({"to"})),
-          left != nullptr && left->as_bool(), at == nullptr ? 0 : at->as_integer()};
+  const auto flag = [&](std::string_view member) {
+    const Json* value = row.find(member);
+    return value != nullptr && value->as_bool();
+  };
+  Fence out;
+  out.migration = row.text({"migration"});
+  out.to = row.text({"to"});
+  out.ends = flag("ends");
+  out.left = flag("left");
+  out.moved = out.left || flag("moved");
+  out.at = integer_of(row, "at");
+  return out;
 }
 
 Arrival read_arrival(const Json& row) {
-  const Json* at = row.find("at");
   const Json* settled = row.find("settled");
   const Json* revision = row.find("revision");
-  return {std::string(row.text({"migration"})),
-          std::string(row.text({"from"})),
-          std::string(row.text({"phase"})),
-          at == nullptr ? 0 : at->as_integer(),
-          revision == nullptr ? apiserver::revision_of(row)
-                              : static_cast<store::Revision>(revision->as_integer()),
-          settled != nullptr && settled->as_bool()};
+  const Json* resume = row.find("resume");
+  Arrival out;
+  out.migration = row.text({"migration"});
+  out.from = row.text({"from"});
+  out.phase = row.text({"phase"});
+  out.at = integer_of(row, "at");
+  out.revision = revision == nullptr ? apiserver::revision_of(row)
+                                     : static_cast<store::Revision>(revision->as_integer());
+  out.settled = settled != nullptr && settled->as_bool();
+  for (const krm::JsonMember& one : resume == nullptr ? Json::Object() : resume->members()) {
+    out.resume.emplace(one.key, static_cast<store::Revision>(one.value.as_integer()));
+  }
+  return out;
 }
 
 void MoveBook::start(apiserver::ApiServer& server,
@@ -93,9 +108,12 @@ void MoveBook::note_fence(std::string_view cluster, const Json* row) {
     }
     return;
   }
-  const bool is_new = fences_.find(cluster) == fences_.end();
-  fences_.insert_or_assign(std::string(cluster), read_fence(*row));
-  if (is_new && closed_) {
+  const auto known = fences_.find(cluster);
+  const bool was_moved = known != fences_.end() && known->second.moved;
+  Fence fence = read_fence(*row);
+  const bool is_moved = fence.moved;
+  fences_.insert_or_assign(std::string(cluster), std::move(fence));
+  if (is_moved && !was_moved && closed_) {
     closed_(cluster);
   }
 }
@@ -137,44 +155,65 @@ std::vector<std::string> MoveBook::departed() const {
   return out;
 }
 
-Expected<void> MoveBook::check(std::string_view cluster, const http::RequestHead& head,
-                               std::string_view rest, const auth::UserInfo& user) const {
+Expected<void> MoveBook::check_fence(const Fence& closed, std::string_view cluster,
+                                     const krm::RequestInfo& info,
+                                     const auth::UserInfo& user) const {
+  const bool may_pass = user.in_group(auth::kGroupExternalLogicalClusterAdmin) ||
+                        user.in_group(auth::kGroupOwnShard);
+  if (may_pass && (!closed.left || info.resource == kClusterDumps)) {
+    return {};
+  }
+  const bool reads = !info.is_resource || info.verb == "get" || info.verb == "list" ||
+                     info.verb == "watch";
+  if (reads && !closed.moved && closed.ends) {
+    // Nobody else takes writes before this row says so, which this loop may hear a moment later.
+    const auto row = store_.get(move_key(kFences, cluster));
+    const auto json = row ? apiserver::decode_stored(row->value.view(), "", "", row->modified)
+                          : fail(Errc::kNotFound);
+    if (json ? !read_fence(*json).moved : json.error().code() == Errc::kNotFound) {
+      return {};
+    }
+  }
+  return fail(krm::unavailable(std::string(kMigrated), 1));
+}
+
+Expected<store::Revision> MoveBook::check(std::string_view cluster, const http::RequestHead& head,
+                                          std::string_view rest, const auth::UserInfo& user) const {
   const Fence* closed = fences_.empty() ? nullptr : fence(cluster);
   const Arrival* came = arrivals_.empty() ? nullptr : arrival(cluster);
   if (closed == nullptr && (came == nullptr || came->phase != "arrived")) {
-    return {};
+    return store::Revision{0};
   }
   const krm::RequestInfo info = krm::parse_request_info(head.method, rest);
-  const bool reads = info.is_resource && (info.verb == "list" || info.verb == "watch");
-  const std::string_view version = info.query.get("resourceVersion").value_or("");
-  const bool has_version = !version.empty() && version != "0";
   if (closed != nullptr) {
-    const bool may_pass = user.in_group(auth::kGroupExternalLogicalClusterAdmin) ||
-                          user.in_group(auth::kGroupOwnShard);
-    if (may_pass && !closed->left) {
-      return {};
+    if (Expected<void> open = check_fence(*closed, cluster, info, user); !open) {
+      return fail(std::move(open.error()));
     }
-    if (may_pass && info.resource == kClusterDumps) {
-      return {};
-    }
-    if (reads && has_version) {
+    return store::Revision{0};
+  }
+  const bool watches = info.is_resource && info.verb == "watch" &&
+                       info.query.get("sendInitialEvents").value_or("") != "true";
+  if (!watches && (!info.is_resource || info.verb != "list")) {
+    return store::Revision{0};
+  }
+  const std::string_view text = info.query.get("resourceVersion").value_or("");
+  const store::Revision version = number_of(text);
+  const bool is_old = !text.empty() && text != "0" && version < came->revision;
+  if (watches && is_old) {
+    const auto from = came->resume.find(info.qualified_resource());
+    if (from == came->resume.end() || version < from->second) {
       return fail(relist());
     }
-    return fail(krm::unavailable(std::string(kMigrated), 1));
+    return came->revision - 1;
   }
-  if (!reads) {
-    return {};
-  }
-  const bool resumes = info.verb == "watch" ||
-                       info.query.get("resourceVersionMatch").value_or("") == "Exact" ||
+  const bool resumes = info.query.get("resourceVersionMatch").value_or("") == "Exact" ||
                        !info.query.get("limit").value_or("").empty();
-  const bool is_old = has_version && number_of(version) < came->revision;
   const bool continues =
       !info.query.get("continue").value_or("").empty() && unix_seconds() < came->at + kTokensLive;
   if ((is_old && resumes) || continues) {
     return fail(relist());
   }
-  return {};
+  return store::Revision{0};
 }
 
 apiserver::ClusterResolver MoveBook::wrap(apiserver::ClusterResolver clusters) const {
@@ -186,15 +225,17 @@ apiserver::ClusterResolver MoveBook::wrap(apiserver::ClusterResolver clusters) c
       return target;
     }
     if (target && *target) {
-      if (Expected<void> open = check((*target)->name, head, (*target)->rest, user); !open) {
-        return fail(std::move(open.error()));
+      Expected<store::Revision> begins = check((*target)->name, head, (*target)->rest, user);
+      if (!begins) {
+        return fail(std::move(begins.error()));
       }
+      (*target)->watch_after = *begins;
       return target;
     }
     // What has left is unknown here, and not to be told so before everybody knows where it went.
     const std::optional<krm::ClusterPath> path = krm::split_cluster_path(head.target);
     if (!target && path && fence(path->segment) != nullptr) {
-      if (Expected<void> open = check(path->segment, head, path->rest, user); !open) {
+      if (auto open = check(path->segment, head, path->rest, user); !open) {
         return fail(std::move(open.error()));
       }
     }

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apiserver/server.h"
 #include "base/alive.h"
+#include "base/time.h"
 #include "krm/json.h"
 #include "net/loop.h"
 #include "store/store.h"
@@ -14,25 +18,31 @@ namespace kintsugi::controlplane {
 
 /// What a shard does when a logical cluster leaves it or comes to it, one step a call. Each can be
 /// repeated, also by a driver that has forgotten what it did, and a shard that is killed at any
-/// time goes on from its store. Source: KK-212, GR-601, GR-602.
+/// time goes on from its store. Who asks for which is MoveDrive's business.
+/// Source: KK-212, GR-601 to GR-604.
 ///
 /// | step | at | does | answers |
 /// |---|---|---|---|
-/// | begin | destination | notes the move, drops pages of an earlier try | `arrived` |
-/// | fence | origin | no write is committed any more | `revision` |
-/// | page | origin | reads rows behind `continue` | `entries` [{key, value}], `continue` |
+/// | begin | destination | notes the move, drops pages of an earlier try | `arrived`, `most` rows |
+/// | page | origin | reads rows behind `continue` as of `at`, the first as of now | `entries` [{key, value}], `continue`, `at`, `bytes` |
+/// | past | origin | looks for deletions before `until` | `floor`, `deleted` {resource: revision}, `complete` |
+/// | follow | origin | reads what was written after `after`; behind a fence all of it | `entries` (without value: deleted), `deleted`, `complete`, `more`; with the last of them behind a fence `rows`, `digest` |
 /// | take | destination | keeps a page, where nobody sees it | – |
+/// | fence | origin | no write is committed any more, for 5 s at most | `revision`, `at` |
+/// | ready | destination | says that the copy is whole, and will be when it starts again | – |
+/// | switch | origin | **gives the cluster away** | `moved` |
 /// | arrive | destination | pages become rows, behind `revision` | `rows`, `revision` |
 /// | leave | origin | forgets the logical cluster, which is its owner's no more | – |
 /// | settle | destination | nobody asks for an earlier step any more | – |
-/// | abandon | destination | will not arrive any more, unless it has | `arrived` |
-/// | release | origin | writes go on | – |
+/// | release | origin | writes go on, unless the cluster was given away | `moved`, `ask` |
+/// | abandon | destination | drops the pages, unless it has arrived | `arrived` |
 ///
-/// Keys and values are base64; the pages become rows in one transaction.
-/// The owner is the origin up to the commit of `arrive` and the destination from then on; in
-/// between `fence` and then neither takes writes. `release` needs an `abandon` that was not
-/// `arrived`, `leave` an `arrive`, `settle` a `leave`. Bounds: 100,000 rows and 256 MiB a logical
-/// cluster. Threads: one loop.
+/// `page` and `follow` answer `gone` where the store has dropped the history that they need.
+/// Keys and values are base64; the pages become rows in one transaction. The row that says who owns
+/// the cluster is the origin's fence: `switch` and whatever ends the fence each expect it as it
+/// was, so one of them comes to pass. The origin is the owner up to the commit of `switch` and the
+/// destination from then on; it takes writes when it has them all. Bounds: 100,000 rows and 256 MiB
+/// a logical cluster. Threads: one loop.
 class MoveSteps {
  public:
   using Done = std::function<void(Expected<krm::Json>)>;
@@ -41,8 +51,8 @@ class MoveSteps {
     store::Store& store;
     std::function<const apiserver::ObjectReader&()> reader;
   };
-  MoveSteps(net::Loop& loop, Params params) : loop_(loop), params_(std::move(params)) {}
-  ~MoveSteps() { alive_.end(); }
+  MoveSteps(net::Loop& loop, Params params);
+  ~MoveSteps();
   MoveSteps(const MoveSteps&) = delete;
   MoveSteps& operator=(const MoveSteps&) = delete;
 
@@ -57,24 +67,41 @@ class MoveSteps {
   /// forgotten, for it is done again. Cost: a look at each row, and for those that have left one at
   /// each kind of resource in the store.
   void drop_ended(std::int64_t now);
+  /// Ends fences that are older than kLongestStop as this has seen them, unless the cluster was
+  /// given away: whoever drives the move may be dead (GR-604). To be called often.
+  void release_overdue();
 
  private:
   struct Row;
+  struct Incoming;
   void begin(const std::string& cluster, const krm::Json& asked, Done done);
-  void fence(const std::string& cluster, const krm::Json& asked, Done done);
   void page(const std::string& cluster, const krm::Json& asked, Done done);
+  void past(const std::string& cluster, const krm::Json& asked, Done done);
+  void follow(const std::string& cluster, const krm::Json& asked, Done done);
   void take(const std::string& cluster, const krm::Json& asked, Done done);
+  void fence(const std::string& cluster, const krm::Json& asked, Done done);
+  void ready(const std::string& cluster, const krm::Json& asked, Done done);
+  void give(const std::string& cluster, const krm::Json& asked, Done done);
   void arrive(const std::string& cluster, const krm::Json& asked, Done done);
   void leave(const std::string& cluster, const krm::Json& asked, Done done);
   void settle(const std::string& cluster, const krm::Json& asked, Done done);
-  void abandon(const std::string& cluster, const krm::Json& asked, Done done);
   void release(const std::string& cluster, const krm::Json& asked, Done done);
+  void abandon(const std::string& cluster, const krm::Json& asked, Done done);
+
   [[nodiscard]] Row row(std::string_view resource, const std::string& cluster) const;
+  void add_schemas(const std::string& cluster, krm::Json& entries) const;
   void drop_pages(const std::string& cluster, std::vector<store::Op>& ops) const;
+  [[nodiscard]] Expected<Incoming*> load(const std::string& cluster, std::string_view migration);
   void commit(std::vector<store::Op> ops, krm::Json answer, Done done);
 
   net::Loop& loop_;
   Params params_;
+  /// By cluster: what `take` has brought, so that nobody waits for it to be read again; for a
+  /// minute.
+  std::map<std::string, std::unique_ptr<Incoming>, std::less<>> incoming_;
+  net::Timer forget_incoming_;
+  /// Of migrations: since when their fences were seen.
+  std::map<std::string, TimePoint, std::less<>> fenced_since_;
   Alive alive_;
 };
 

@@ -17,14 +17,34 @@ using krm::Json;
 
 constexpr std::string_view kMoveFinalizer = "migration.kcp.io/move";
 constexpr std::string_view kMoved = "Moved";  // the condition
-constexpr Duration kLongestCopy = seconds(30);
-constexpr Duration kTryAgain = milliseconds(300);
 constexpr Duration kWaitForShard = seconds(5);
 constexpr Duration kStepTimeout = seconds(10);
 
 apiserver::ObjectKey migration_key(std::string_view name) {
   return {std::string(kRootCluster), std::string(kMigrationGroup), std::string(kMigrations), "",
           std::string(name)};
+}
+
+struct PhaseName {
+  MovePhase phase;
+  std::string_view name;
+};
+constexpr PhaseName kPhases[] = {{MovePhase::kPreparing, "Preparing"},
+                                 {MovePhase::kMigrating, "Migrating"},
+                                 {MovePhase::kOriginCleanup, "OriginCleanup"},
+                                 {MovePhase::kDestinationFinalize, "DestinationFinalize"}};
+
+MovePhase phase_of(std::string_view name) {
+  for (const PhaseName& one : kPhases) {
+    if (one.name == name) {
+      return one.phase;
+    }
+  }
+  return MovePhase::kPreparing;
+}
+
+std::string_view name_of(MovePhase phase) {
+  return kPhases[static_cast<std::size_t>(phase)].name;
 }
 
 Error step_error(const net::FetchResponse& response) {
@@ -42,10 +62,10 @@ struct MigrationController::Job {
   std::string text;
   Json object;
   std::string uid, cluster, from, to;
+  MovePhase phase = MovePhase::kPreparing;
+  std::int64_t attempt = 0;
   Finished finished;
-  std::string next;  // where the copy goes on
-  std::int64_t pages = 0, rows = 0;
-  std::int64_t revision = 0;  // behind all that the origin has told
+  MoveDrive* drive = nullptr;
 };
 
 MigrationController::MigrationController(const apiserver::ControllerContext& context, Params params)
@@ -75,7 +95,7 @@ void MigrationController::process(const std::string& text, Finished finished) {
   job->text = text;
   std::optional<Json> object = get(job->key);
   if (!object) {
-    since_.erase(text);
+    drives_.erase(text);
     finished(true);
     return;
   }
@@ -86,27 +106,23 @@ void MigrationController::process(const std::string& text, Finished finished) {
   job->to = job->object.text({"spec", "destinationShard"});
   job->from = job->object.text({"status", "originShard"});
   const std::string_view phase = job->object.text({"status", "phase"});
-  if (phase == "Migrating") {
-    if (apiserver::is_deleted(job->object)) {
-      give_up(job, "the LogicalClusterMigration was deleted");
-    } else {
-      copy(job);
-    }
-  } else if (phase == "OriginCleanup") {
-    clean(job);
-  } else if (phase == "DestinationFinalize") {
-    finalize(job);
-  } else if (phase == "Completed" || phase == "Failed" || apiserver::is_deleted(job->object)) {
+  const Json* attempt = job->object.at({"status", "attempts"});
+  job->attempt = attempt == nullptr ? 0 : attempt->as_integer();
+  job->phase = phase_of(phase);
+  const bool is_new = job->phase == MovePhase::kPreparing && job->from.empty();
+  if (phase == "Completed" || phase == "Failed" || (is_new && apiserver::is_deleted(job->object))) {
     forget(job);
-  } else {
+  } else if (is_new) {
     prepare(job);
+  } else {
+    drive(job);
   }
 }
 
 void MigrationController::ask(const JobPtr& job, const std::string& shard, std::string_view step,
                               Json more, Answered done) {
   more["step"] = step;
-  more["migration"] = job->uid;
+  more["migration"] = job->drive->migration();
   more["from"] = job->from;
   more["to"] = job->to;
   done = alive_.guard(std::move(done));
@@ -156,8 +172,11 @@ void MigrationController::enter(const JobPtr& job, std::string_view phase, std::
   if (!job->from.empty()) {
     updated.make({"status", "originShard"}) = job->from;
   }
-  if (job->rows > 0) {
-    updated.make({"status", "entriesCopied"}) = job->rows;
+  if (job->drive != nullptr && job->drive->rows() > 0) {
+    updated.make({"status", "entriesCopied"}) = job->drive->rows();
+  }
+  if (job->attempt > 0) {
+    updated.make({"status", "attempts"}) = job->attempt;
   }
   if (phase == "Completed") {
     set_kcp_condition(updated, kMoved, "True");
@@ -208,7 +227,7 @@ void MigrationController::find_origin(const JobPtr& job) {
     std::erase(search->found, job->to);
     if (!search->found.empty()) {
       job->from = search->found.front();
-      enter(job, "Migrating");
+      enter(job, "Preparing", "Copying");
     } else if (search->sure) {
       enter(job, "Failed", "LogicalClusterNotFound",
             "no other Shard has logical cluster \"" + job->cluster + "\"");
@@ -230,131 +249,58 @@ void MigrationController::find_origin(const JobPtr& job) {
   answer();
 }
 
-void MigrationController::failed(const JobPtr& job, const Error& error) {
-  const TimePoint since = since_.try_emplace(job->text, context_.loop.now()).first->second;
-  const std::string text(error.message());
-  log_warn("a logical cluster does not move on",
-           {{"cluster", job->cluster}, {"to", job->to}, {"error", error.to_string()}});
-  if (error.code() == Errc::kInvalid || context_.loop.now() - since > kLongestCopy) {
-    give_up(job, text);
-    return;
+void MigrationController::drive(const JobPtr& job) {
+  std::unique_ptr<MoveDrive>& drive_now = drives_[job->text];
+  if (drive_now == nullptr || drive_now->attempt() != job->attempt) {
+    drive_now = std::make_unique<MoveDrive>(job->uid, job->attempt);
   }
-  queue_.add_once_after(job->text, kTryAgain);
-  job->finished(true);
-}
-
-void MigrationController::copy(const JobPtr& job) {
-  since_.try_emplace(job->text, context_.loop.now());
-  ask(job, job->to, "begin", Json::object(), [this, job](const Expected<Json>& begun) {
-    const Json* arrived = begun ? begun->find("arrived") : nullptr;
-    if (!begun) {
-      failed(job, begun.error());
-    } else if (arrived != nullptr && arrived->as_bool()) {
-      enter(job, "OriginCleanup");
-    } else {
-      fence(job);
+  job->drive = drive_now.get();
+  MoveDrive::Action action =
+      job->drive->next(job->phase, apiserver::is_deleted(job->object), context_.loop.now());
+  switch (action.does) {
+    case MoveDrive::Does::kAsk: {
+      const std::string step(action.step);
+      ask(job, action.at_origin ? job->from : job->to, step, std::move(action.more),
+          [this, job, step](const Expected<Json>& answer) {
+            if (!answer) {
+              log_warn("a step of a move failed", {{"cluster", job->cluster},
+                                                   {"step", step},
+                                                   {"from", job->from},
+                                                   {"to", job->to},
+                                                   {"error", answer.error().to_string()}});
+            }
+            job->drive->answered(answer, context_.loop.now());
+            drive(job);
+          });
+      break;
     }
-  });
-}
-
-void MigrationController::fence(const JobPtr& job) {
-  ask(job, job->from, "fence", Json::object(), [this, job](const Expected<Json>& closed) {
-    if (!closed) {
-      failed(job, closed.error());
-      return;
-    }
-    const Json* revision = closed->find("revision");
-    job->revision = revision == nullptr ? 0 : revision->as_integer();
-    next_page(job);
-  });
-}
-
-void MigrationController::next_page(const JobPtr& job) {
-  ask(job, job->from, "page", Json::object({{"continue", job->next}}),
-      [this, job](const Expected<Json>& page) {
-        const Json* entries = page ? page->find("entries") : nullptr;
-        if (entries == nullptr) {
-          failed(job,
-                 page ? Error(Errc::kProtocol, "a page without entries") : page.error().clone());
-          return;
-        }
-        job->next = page->text({"continue"});
-        job->rows += static_cast<std::int64_t>(entries->size());
-        ask(job, job->to, "take", Json::object({{"number", job->pages++}, {"entries", *entries}}),
-            [this, job](const Expected<Json>& taken) {
-              if (!taken) {
-                failed(job, taken.error());
-              } else if (job->next.empty()) {
-                arrive(job);
-              } else {
-                next_page(job);
-              }
-            });
-      });
-}
-
-void MigrationController::arrive(const JobPtr& job) {
-  ask(job, job->to, "arrive", Json::object({{"pages", job->pages}, {"revision", job->revision}}),
-      [this, job](const Expected<Json>& arrived) {
-        if (arrived) {
-          enter(job, "OriginCleanup");
-        } else {
-          failed(job, arrived.error());
-        }
-      });
-}
-
-void MigrationController::clean(const JobPtr& job) {
-  since_.erase(job->text);
-  insist(job, job->from, "leave", "the origin does not give up what has moved",
-         "DestinationFinalize");
-}
-
-void MigrationController::finalize(const JobPtr& job) {
-  insist(job, job->to, "settle", "the destination does not say that a move is over", "Completed");
-}
-
-void MigrationController::insist(const JobPtr& job, const std::string& shard, const char* step,
-                                 const char* fault, const char* phase) {
-  ask(job, shard, step, Json::object(),
-      [this, job, shard, fault, phase](const Expected<Json>& done) {
-        if (!done) {
-          log_warn(
-              fault,
-              {{"cluster", job->cluster}, {"shard", shard}, {"error", done.error().to_string()}});
-          queue_.add_once_after(job->text, kTryAgain);
-          job->finished(true);
-          return;
-        }
-        enter(job, phase);
-      });
-}
-
-/// The destination says first that it will not have it; only then may the origin go on.
-void MigrationController::give_up(const JobPtr& job, const std::string& why) {
-  ask(job, job->to, "abandon", Json::object(), [this, job, why](const Expected<Json>& abandoned) {
-    const Json* arrived = abandoned ? abandoned->find("arrived") : nullptr;
-    if (!abandoned) {
-      queue_.add_once_after(job->text, kTryAgain);
+    case MoveDrive::Does::kPause:
+      queue_.add_once_after(job->text, action.pause);
       job->finished(true);
-    } else if (arrived != nullptr && arrived->as_bool()) {
-      enter(job, "OriginCleanup");
-    } else {
-      release(job, why);
+      break;
+    case MoveDrive::Does::kEnter: {
+      if (action.phase == MovePhase::kOriginCleanup) {
+        log_info("a logical cluster has moved",
+                 {{"cluster", job->cluster},
+                  {"from", job->from},
+                  {"to", job->to},
+                  {"rows", static_cast<std::uint64_t>(job->drive->rows())},
+                  {"stop_ms", static_cast<std::uint64_t>(
+                       std::chrono::duration_cast<milliseconds>(job->drive->stop()).count())}});
+      }
+      const bool is_again = action.attempt > job->attempt;
+      job->attempt = is_again ? action.attempt : job->attempt;
+      enter(job, name_of(action.phase), is_again ? "Retrying" : std::string_view(), action.note);
+      break;
     }
-  });
-}
-
-void MigrationController::release(const JobPtr& job, const std::string& why) {
-  ask(job, job->from, "release", Json::object(), [this, job, why](const Expected<Json>& released) {
-    if (!released) {
-      queue_.add_once_after(job->text, kTryAgain);
-      job->finished(true);
-      return;
-    }
-    since_.erase(job->text);
-    enter(job, "Failed", "MoveFailed", why);
-  });
+    case MoveDrive::Does::kDone:
+      if (action.failure.empty()) {
+        enter(job, "Completed");
+      } else {
+        enter(job, "Failed", "MoveFailed", action.failure);
+      }
+      break;
+  }
 }
 
 void MigrationController::forget(const JobPtr& job) {

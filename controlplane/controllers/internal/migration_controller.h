@@ -10,14 +10,15 @@
 #include "controlplane/clusters/cluster_access.h"
 #include "controlplane/clusters/peer_shards.h"
 #include "controlplane/clusters/root_view.h"
+#include "controlplane/moves/move_drive.h"
 #include "controlplane/moves/move_steps.h"
 
 namespace kintsugi::controlplane {
 
-/// Drives the moves that LogicalClusterMigrations in root ask for (KK-210), on the root shard; what
-/// is done where is in MoveSteps. All it has to remember is in the object: after a restart it goes
-/// on with the phase. A copy that does not come to its end in half a minute is given up, and the
-/// cluster goes on where it was. A finalizer keeps the object until the move is over.
+/// Drives the moves that LogicalClusterMigrations in root ask for (KK-210), on the root shard: what
+/// is asked for is MoveDrive's business, what is done where MoveSteps'. All that has to outlive this
+/// process is in the object: phase, origin, number of the try. A finalizer keeps the object until
+/// the move is over; who deletes it before the origin has given the cluster away ends the move.
 class MigrationController final : public apiserver::ControllerBase {
  public:
   struct Params {
@@ -39,19 +40,8 @@ class MigrationController final : public apiserver::ControllerBase {
   void process(const std::string& key, Finished finished) override;
   void prepare(const JobPtr& job);
   void find_origin(const JobPtr& job);
-  void copy(const JobPtr& job);
-  void fence(const JobPtr& job);
-  void next_page(const JobPtr& job);
-  void arrive(const JobPtr& job);
-  void clean(const JobPtr& job);
-  void finalize(const JobPtr& job);
-  /// Asks a shard for a step until it is done, then the next phase begins. @param fault  for the
-  /// log
-  void insist(const JobPtr& job, const std::string& shard, const char* step, const char* fault,
-              const char* phase);
-  void failed(const JobPtr& job, const Error& error);
-  void give_up(const JobPtr& job, const std::string& why);
-  void release(const JobPtr& job, const std::string& why);
+  /// Does what the drive says until it is to be stored, or waited for.
+  void drive(const JobPtr& job);
   void forget(const JobPtr& job);
   /// Writes phase and what came of it; the change queues the object again.
   void enter(const JobPtr& job, std::string_view phase, std::string_view reason = {},
@@ -61,7 +51,7 @@ class MigrationController final : public apiserver::ControllerBase {
            Answered done);
 
   Params params_;
-  std::map<std::string, TimePoint, std::less<>> since_;  // by key: when this process began to copy
+  std::map<std::string, std::unique_ptr<MoveDrive>, std::less<>> drives_;  // by key
 };
 
 }  // namespace kintsugi::controlplane
