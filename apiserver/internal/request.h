@@ -50,7 +50,7 @@ struct Request {
   bool caught_up = false;        ///< has waited for definitions that were on their way
   bool is_current = false;       ///< has waited for what other processes had written
   std::string cluster;
-  std::shared_ptr<View> view;  ///< null: the cluster as it is
+  std::shared_ptr<View> view;       ///< null: the cluster as it is
   store::Revision watch_after = 0;  ///< ClusterTarget::watch_after
   std::string api_root;
   krm::RequestInfo info;

@@ -165,7 +165,7 @@ void ShardControllers::drop_moves() {
 }
 
 void ShardControllers::end_fences() {
-  parts_.move_steps().release_overdue();
+  parts_.move_steps().release_overdue(parts_.loop().now());
   fences_timer_.start(kFencesPeriod, [this] { end_fences(); });
 }
 

@@ -158,13 +158,13 @@ std::vector<std::string> MoveBook::departed() const {
 Expected<void> MoveBook::check_fence(const Fence& closed, std::string_view cluster,
                                      const krm::RequestInfo& info,
                                      const auth::UserInfo& user) const {
-  const bool may_pass = user.in_group(auth::kGroupExternalLogicalClusterAdmin) ||
-                        user.in_group(auth::kGroupOwnShard);
+  const bool may_pass =
+      user.in_group(auth::kGroupExternalLogicalClusterAdmin) || user.in_group(auth::kGroupOwnShard);
   if (may_pass && (!closed.left || info.resource == kClusterDumps)) {
     return {};
   }
-  const bool reads = !info.is_resource || info.verb == "get" || info.verb == "list" ||
-                     info.verb == "watch";
+  const bool reads =
+      !info.is_resource || info.verb == "get" || info.verb == "list" || info.verb == "watch";
   if (reads && !closed.moved && closed.ends) {
     // Nobody else takes writes before this row says so, which this loop may hear a moment later.
     const auto row = store_.get(move_key(kFences, cluster));

@@ -70,9 +70,9 @@ class MoveBook {
   /// The clusters that have left.
   [[nodiscard]] std::vector<std::string> departed() const;
   /// The resolver that keeps everybody but XLCA and shards out of what is fenced (KK-214): writes
-  /// from the fence on, all from when it is another shard's. Watches that come with revisions of the
-  /// shard where a cluster was before go on behind its arrival, and see each of its objects once
-  /// more; others who come with such revisions list again.
+  /// from the fence on, all from when it is another shard's. Watches that come with revisions of
+  /// the shard where a cluster was before go on behind its arrival, and see each of its objects
+  /// once more; others who come with such revisions list again.
   /// @error kUnavailable, kExpired
   [[nodiscard]] apiserver::ClusterResolver wrap(apiserver::ClusterResolver clusters) const;
 

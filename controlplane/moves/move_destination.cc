@@ -26,6 +26,8 @@ namespace {
 using krm::Json;
 
 constexpr Duration kIncomingIsKept = seconds(60);
+/// Of the rows about a move, the table of resources among them.
+constexpr std::size_t kNotes = std::size_t{64} << 10;
 /// More than that is read again from the pages.
 constexpr std::size_t kMostKept = std::size_t{64} << 20;
 
@@ -212,7 +214,7 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
   }
   const Incoming& incoming = **loaded;
   std::size_t ops_then = incoming.rows.size() + static_cast<std::size_t>(incoming.pages) + 3;
-  std::size_t bytes_then = incoming.bytes + kBytesOfNotes;
+  std::size_t bytes_then = incoming.bytes + kNotes;
   const auto old = visit_rows(params_.store, cluster, "", 0, [&](const store::EntryView& entry) {
     ops_then += incoming.rows.contains(std::string(entry.key)) ? 0U : 1U;
     bytes_then += entry.value.size();
@@ -235,8 +237,8 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
   for (const auto& [key, value] : incoming.rows) {
     if (!is_schema(key)) {
       sum.add(key, value);
-      has_cluster = resources.insert(resource_of(key)).first->compare(lc_resource) == 0 ||
-                    has_cluster;
+      has_cluster =
+          resources.insert(resource_of(key)).first->compare(lc_resource) == 0 || has_cluster;
     }
   }
   if (incoming.broken || !has_cluster || incoming.pages != integer_of(asked, "pages") ||
@@ -246,14 +248,14 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
     return;
   }
   std::vector<store::Op> ops;
-  ops.push_back(put_row(
-      move_key(kArrivals, cluster),
-      named_row(cluster, Json::object({{"migration", asked.text({"migration"})},
-                                       {"from", arrival.text("from")},
-                                       {"phase", "ready"},
-                                       {"behind", integer_of(asked, "revision")},
-                                       {"resume", resume_table(resources, asked)}})),
-      arrival.modified));
+  ops.push_back(
+      put_row(move_key(kArrivals, cluster),
+              named_row(cluster, Json::object({{"migration", asked.text({"migration"})},
+                                               {"from", arrival.text("from")},
+                                               {"phase", "ready"},
+                                               {"behind", integer_of(asked, "revision")},
+                                               {"resume", resume_table(resources, asked)}})),
+              arrival.modified));
   commit(std::move(ops), Json::object(), std::move(done));
 }
 

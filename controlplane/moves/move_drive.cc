@@ -80,7 +80,7 @@ MoveDrive::Action MoveDrive::ask(Stage stage) const {
                          {"deleted", to_json(deleted_)}}));
       break;
     case Stage::kSwitch:
-      step(true, "switch");
+      step(true, "switch", Json::object({{"at", fence_at_}}));
       break;
     case Stage::kRelease:
       step(true, "release", Json::object({{"abandoned", abandoned_}}));

@@ -41,7 +41,7 @@ class MoveDrive {
     MovePhase phase = MovePhase::kPreparing;
     std::int64_t attempt = 0;  ///< of kEnter, where it is another one: the number to be stored
     std::string note{};        ///< and why it tries again
-    std::string failure{};  ///< of kDone
+    std::string failure{};     ///< of kDone
   };
 
   /// @param uid  of the object. @param attempt  as stored, from 0

@@ -199,8 +199,7 @@ void MoveSteps::follow(const std::string& cluster, const Json& asked, Done done)
   const std::string bindings = std::string(kApiBindings) + "." + std::string(kApisGroup);
   for (const auto& [key, value] : written->rows) {
     binds = binds || resource_of(key) == bindings;
-    entries.push_back(value ? entry_of(key, *value)
-                            : Json::object({{"key", base64_encode(key)}}));
+    entries.push_back(value ? entry_of(key, *value) : Json::object({{"key", base64_encode(key)}}));
   }
   if (binds) {
     add_schemas(cluster, entries);
@@ -214,11 +213,10 @@ void MoveSteps::follow(const std::string& cluster, const Json& asked, Done done)
   const bool is_fenced = fence_row.json && fence_row.text("migration") == asked.text({"migration"});
   if (is_fenced && written->complete >= fence_row.modified) {
     RowSum sum;
-    const auto read =
-        visit_rows(params_.store, cluster, "", 0, [&](const store::EntryView& entry) {
-          sum.add(entry.key, entry.value);
-          return true;
-        });
+    const auto read = visit_rows(params_.store, cluster, "", 0, [&](const store::EntryView& entry) {
+      sum.add(entry.key, entry.value);
+      return true;
+    });
     if (!read) {
       done(fail(read.error().clone()));
       return;
@@ -259,8 +257,8 @@ void MoveSteps::fence(const std::string& cluster, const Json& asked, Done done) 
   now.to = asked.text({"to"});
   now.ends = true;
   std::vector<store::Op> ops;
-  ops.push_back(put_row(move_key(kFences, cluster), named_row(cluster, fence_content(now)),
-                        fence.modified));
+  ops.push_back(
+      put_row(move_key(kFences, cluster), named_row(cluster, fence_content(now)), fence.modified));
   log_info("a logical cluster takes no writes before it moves",
            {{"cluster", cluster}, {"to", now.to}});
   commit(std::move(ops), answer(), [answer, done = std::move(done)](Expected<Json> stored) {
@@ -277,6 +275,11 @@ void MoveSteps::give(const std::string& cluster, const Json& asked, Done done) {
   }
   if (fence.moved) {
     done(Json::object({{"moved", true}}));
+    return;
+  }
+  // Another fence than the one behind which the copy was completed: writes were taken in between.
+  if (static_cast<std::int64_t>(row_now.modified) != integer_of(asked, "at")) {
+    done(fail(never("the logical cluster took writes meanwhile")));
     return;
   }
   fence.moved = true;

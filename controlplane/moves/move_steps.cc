@@ -25,7 +25,8 @@ bool can_move(std::string_view cluster) noexcept {
          cluster.find(':') == std::string_view::npos && cluster != "*";
 }
 
-MoveSteps::MoveSteps(net::Loop& loop, Params params) : loop_(loop), params_(std::move(params)), forget_incoming_(loop) {}
+MoveSteps::MoveSteps(net::Loop& loop, Params params)
+    : loop_(loop), params_(std::move(params)), forget_incoming_(loop) {}
 MoveSteps::~MoveSteps() { alive_.end(); }
 
 MoveSteps::Row MoveSteps::row(std::string_view resource, const std::string& cluster) const {
@@ -66,12 +67,12 @@ void MoveSteps::run(const std::string& cluster, const Json& asked, Done done) {
     void (MoveSteps::*function)(const std::string&, const Json&, Done);
   };
   static constexpr Step kSteps[] = {
-      {"begin", &MoveSteps::begin},   {"page", &MoveSteps::page},
-      {"past", &MoveSteps::past},     {"follow", &MoveSteps::follow},
-      {"take", &MoveSteps::take},     {"fence", &MoveSteps::fence},
-      {"ready", &MoveSteps::ready},   {"switch", &MoveSteps::give},
-      {"arrive", &MoveSteps::arrive}, {"leave", &MoveSteps::leave},
-      {"settle", &MoveSteps::settle}, {"release", &MoveSteps::release},
+      {"begin", &MoveSteps::begin},    {"page", &MoveSteps::page},
+      {"past", &MoveSteps::past},      {"follow", &MoveSteps::follow},
+      {"take", &MoveSteps::take},      {"fence", &MoveSteps::fence},
+      {"ready", &MoveSteps::ready},    {"switch", &MoveSteps::give},
+      {"arrive", &MoveSteps::arrive},  {"leave", &MoveSteps::leave},
+      {"settle", &MoveSteps::settle},  {"release", &MoveSteps::release},
       {"abandon", &MoveSteps::abandon}};
   if (!can_move(cluster) || asked.text({"migration"}).empty()) {
     done(fail(never("the logical cluster cannot be moved")));
@@ -120,7 +121,7 @@ void MoveSteps::drop_ended(std::int64_t now) {
   });
 }
 
-void MoveSteps::release_overdue() {
+void MoveSteps::release_overdue(TimePoint now) {
   store::RangeQuery query;
   query.prefix = apiserver::collection_prefix(kFences, kMovesCluster, "");
   std::map<std::string, TimePoint, std::less<>> since;
@@ -132,9 +133,9 @@ void MoveSteps::release_overdue() {
       return true;
     }
     const auto known = fenced_since_.find(fence.migration);
-    const TimePoint seen = known == fenced_since_.end() ? loop_.now() : known->second;
+    const TimePoint seen = known == fenced_since_.end() ? now : known->second;
     since.emplace(fence.migration, seen);
-    if (loop_.now() - seen >= kLongestStop) {
+    if (now - seen >= kLongestStop) {
       log_warn("a logical cluster takes writes again: its move took too long",
                {{"cluster", std::string(row->text({"metadata", "name"}))}, {"to", fence.to}});
       ops.push_back({store::EventType::kDelete, std::string(entry.key), std::string(entry.value),

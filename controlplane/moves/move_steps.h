@@ -24,18 +24,19 @@ namespace kintsugi::controlplane {
 /// | step | at | does | answers |
 /// |---|---|---|---|
 /// | begin | destination | notes the move, drops pages of an earlier try | `arrived`, `most` rows |
-/// | page | origin | reads rows behind `continue` as of `at`, the first as of now | `entries` [{key, value}], `continue`, `at`, `bytes` |
-/// | past | origin | looks for deletions before `until` | `floor`, `deleted` {resource: revision}, `complete` |
-/// | follow | origin | reads what was written after `after`; behind a fence all of it | `entries` (without value: deleted), `deleted`, `complete`, `more`; with the last of them behind a fence `rows`, `digest` |
-/// | take | destination | keeps a page, where nobody sees it | – |
-/// | fence | origin | no write is committed any more, for 5 s at most | `revision`, `at` |
-/// | ready | destination | says that the copy is whole, and will be when it starts again | – |
-/// | switch | origin | **gives the cluster away** | `moved` |
-/// | arrive | destination | pages become rows, behind `revision` | `rows`, `revision` |
-/// | leave | origin | forgets the logical cluster, which is its owner's no more | – |
-/// | settle | destination | nobody asks for an earlier step any more | – |
-/// | release | origin | writes go on, unless the cluster was given away | `moved`, `ask` |
-/// | abandon | destination | drops the pages, unless it has arrived | `arrived` |
+/// | page | origin | reads rows behind `continue` as of `at`, the first as of now | `entries`
+/// [{key, value}], `continue`, `at`, `bytes` | | past | origin | looks for deletions before `until`
+/// | `floor`, `deleted` {resource: revision}, `complete` | | follow | origin | reads what was
+/// written after `after`; behind a fence all of it | `entries` (without value: deleted), `deleted`,
+/// `complete`, `more`; with the last of them behind a fence `rows`, `digest` | | take | destination
+/// | keeps a page, where nobody sees it | – | | fence | origin | no write is committed any more,
+/// for 5 s at most | `revision`, `at` | | ready | destination | says that the copy is whole, and
+/// will be when it starts again | – | | switch | origin | **gives the cluster away**, if the fence
+/// is the one of `at` | `moved` | | arrive | destination | pages become rows, behind `revision` |
+/// `rows`, `revision` | | leave | origin | forgets the logical cluster, which is its owner's no
+/// more | – | | settle | destination | nobody asks for an earlier step any more | – | | release |
+/// origin | writes go on, unless the cluster was given away | `moved`, `ask` | | abandon |
+/// destination | drops the pages, unless it has arrived | `arrived` |
 ///
 /// `page` and `follow` answer `gone` where the store has dropped the history that they need.
 /// Keys and values are base64; the pages become rows in one transaction. The row that says who owns
@@ -69,7 +70,7 @@ class MoveSteps {
   void drop_ended(std::int64_t now);
   /// Ends fences that are older than kLongestStop as this has seen them, unless the cluster was
   /// given away: whoever drives the move may be dead (GR-604). To be called often.
-  void release_overdue();
+  void release_overdue(TimePoint now);
 
  private:
   struct Row;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,7 +15,9 @@
 #include "controlplane/catalog/bound_schema.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/moves/fenced_store.h"
+#include "controlplane/moves/internal/move_rows.h"
 #include "controlplane/moves/move_book.h"
+#include "controlplane/testing/moves.h"
 #include "krm/annotations.h"
 #include "store/memory/memory_store.h"
 #include "store/raise.h"
@@ -24,191 +27,207 @@ namespace {
 
 using krm::Json;
 
-std::string row_key(std::string_view group, std::string_view plural, std::string_view cluster,
-                    std::string_view ns, std::string_view name) {
-  return *apiserver::object_key(apiserver::stored_resource(group, plural), cluster, ns, name);
-}
+using testing::cluster_row;
+using testing::map_row;
+using testing::MoveShard;
+using testing::row_key;
 
-/// One shard: its store, and the steps over it.
-struct Shard final : apiserver::ObjectReader {
-  Shard(net::Loop& loop, std::string name)
-      : steps(loop, {std::move(name), store, [this]() -> const ObjectReader& { return *this; }}) {}
-
-  std::optional<Json> get(std::string_view cluster, std::string_view group,
-                          std::string_view resource, std::string_view ns,
-                          std::string_view name) const override {
-    const auto entry = store.get(row_key(group, resource, cluster, ns, name));
-    return entry ? std::optional<Json>(
-                       *apiserver::decode_stored(entry->value.view(), "v1", "K", entry->modified))
-                 : std::nullopt;
-  }
-  void list(std::string_view cluster, std::string_view group, std::string_view resource,
-            std::string_view ns, const std::function<bool(const Json&)>& visit) const override {
-    store::RangeQuery query;
-    query.prefix =
-        apiserver::collection_prefix(apiserver::stored_resource(group, resource), cluster, ns);
-    static_cast<void>(store.range(query, [&](const store::EntryView& entry) {
-      return visit(*apiserver::decode_stored(entry.value, "v1", "K", entry.modified));
-    }));
-  }
-  store::Revision put(const std::string& key, std::string_view text, store::Store& through) {
-    store::Op op;
-    op.key = key;
-    op.value = apiserver::encode_stored(*Json::parse(text));
-    const auto result = through.commit_wait({op});
-    return result ? result->revision : 0;
-  }
-  [[nodiscard]] std::set<std::string> keys(std::string_view cluster) const {
-    std::set<std::string> out;
-    static_cast<void>(store.range({}, [&](const store::EntryView& entry) {
-      if (const auto parts = apiserver::parse_key(entry.key); parts && parts->cluster == cluster) {
-        out.emplace(entry.key);
-      }
-      return true;
-    }));
-    return out;
-  }
-
-  store::MemoryStore store;
-  MoveSteps steps;
-};
-
-class MoveStepsTest : public ::testing::Test {
+class MoveStepsTest : public testing::MoveTest {
  protected:
-  MoveStepsTest() {
-    from_.put(lc_key(),
-              R"({"metadata":{"name":"cluster","uid":"u1","annotations":{"core.kcp.io/shard":"a"}},
-                            "status":{"phase":"Ready"}})",
-              from_.store);
-    from_.put(row_key("", "configmaps", "c1", "default", "m"),
-              R"({"metadata":{"name":"m","uid":"u2"}})", from_.store);
-    from_.put(row_key("", "configmaps", "c2", "default", "other"),
-              R"({"metadata":{"name":"other"}})", from_.store);
-    from_.put(row_key(kinds::kReplicaGroup, kApiExports, "c1", "", "x"),
-              R"({"metadata":{"name":"x"}})", from_.store);
-    from_.put(row_key("facts", "workspaces", "c1", "", "w"),
-              R"({"metadata":{"name":"w"},"shard":"a"})", from_.store);
-    from_.put(row_key(kApisGroup, kApiBindings, "c1", "", "b"),
-              R"({"metadata":{"name":"b"},"status":{"boundResources":[{"schema":{"UID":"s1"}}]}})",
-              from_.store);
-    from_.put(row_key(kBoundGroup, kApiResourceSchemas, kBoundCluster, "", "s1"),
-              R"({"metadata":{"name":"v1.a.b"}})", from_.store);
-  }
-  static std::string lc_key() {
-    return row_key(kCoreGroup, kLogicalClusters, "c1", "", kClusterName);
-  }
-  Expected<Json> run(Shard& shard, std::string_view step, Json more = Json::object(),
-                     std::string_view migration = "mig", const std::string& cluster = "c1") {
-    more["step"] = step;
-    more["migration"] = migration;
-    more["from"] = "a";
-    more["to"] = "b";
-    std::optional<Expected<Json>> out;
-    bool waits = false;
-    shard.steps.run(cluster, more, [&](Expected<Json> answer) {
-      out = std::move(answer);
-      if (waits) {
-        loop_.stop();
-      }
-    });
-    if (!out) {
-      waits = true;
-      loop_.run();
-    }
-    return out ? std::move(*out) : Expected<Json>(fail(Errc::kInternal, "no answer"));
-  }
-  std::string error(Shard& shard, std::string_view step, Json more = Json::object(),
-                    std::string_view migration = "mig") {
-    const Expected<Json> out = run(shard, step, std::move(more), migration);
-    return out ? "" : std::string(out.error().message());
-  }
-  std::int64_t copy() {
-    EXPECT_TRUE(run(to_, "begin"));
-    const Expected<Json> fence = run(from_, "fence");
-    EXPECT_TRUE(fence);
-    std::int64_t pages = 0;
+  /// Until the destination has all; what it is asked for then.
+  Json copy(std::string_view migration = "mig") {
+    EXPECT_TRUE(run(to_, "begin", Json::object(), migration));
+    std::int64_t pages = 0, at = 0;
+    const auto take = [&](const Json& answer) {
+      EXPECT_TRUE(run(to_, "take",
+                      Json::object({{"number", pages++}, {"entries", *answer.find("entries")}}),
+                      migration));
+    };
     std::string next;
     do {
-      const Expected<Json> page = run(from_, "page", Json::object({{"continue", next}}));
+      const auto page =
+          run(from_, "page", Json::object({{"continue", next}, {"at", at}}), migration);
       EXPECT_TRUE(page);
       next = page->text({"continue"});
-      EXPECT_TRUE(run(to_, "take",
-                      Json::object({{"number", pages++}, {"entries", *page->find("entries")}})));
+      at = integer_of(*page, "at");
+      take(*page);
     } while (!next.empty());
-    pages_ = pages;
-    return fence->find("revision")->as_integer();
+    const auto past = run(from_, "past", Json::object({{"until", at}}), migration);
+    EXPECT_TRUE(past);
+    if (meanwhile_) {
+      meanwhile_();
+    }
+    const auto fence = run(from_, "fence", Json::object(), migration);
+    EXPECT_TRUE(fence);
+    const auto last = run(from_, "follow", Json::object({{"after", at}}), migration);
+    EXPECT_TRUE(last);
+    take(*last);
+    Deletions deleted;
+    merge(deleted, past->find("deleted"));
+    merge(deleted, last->find("deleted"));
+    fence_at_ = integer_of(*fence, "at");
+    return Json::object({{"pages", pages},
+                         {"rows", integer_of(*last, "rows")},
+                         {"digest", last->text({"digest"})},
+                         {"revision", integer_of(*fence, "revision")},
+                         {"floor", integer_of(*past, "floor")},
+                         {"deleted", to_json(deleted)}});
   }
-  Json arrival_of(std::int64_t revision) const {
-    return Json::object({{"pages", pages_}, {"revision", revision}});
+  Json fence_at() const { return Json::object({{"at", fence_at_}}); }
+  void move(std::string_view migration = "mig") {
+    EXPECT_EQ(error(to_, "ready", copy(migration), migration), "");
+    EXPECT_EQ(error(from_, "switch", fence_at(), migration), "");
+    EXPECT_EQ(error(to_, "arrive", Json::object(), migration), "");
   }
 
-  net::Loop loop_{"moves"};
-  Shard from_{loop_, "a"}, to_{loop_, "b"};
-  std::int64_t pages_ = 0;
+  std::function<void()> meanwhile_;
+  std::int64_t fence_at_ = 0;
 };
 
 TEST_F(MoveStepsTest, GR601_AllRowsArriveAtOnce_WithTheirContents) {
-  const std::int64_t revision = copy();
+  meanwhile_ = [&] {  // while it is copied
+    EXPECT_TRUE(from_.write(map_row("new"), R"({"metadata":{"name":"new"}})"));
+    EXPECT_TRUE(
+        from_.write(map_row("m"), R"({"metadata":{"name":"m","uid":"u2"},"data":{"a":"b"}})"));
+  };
+  const Json all = copy();
+  EXPECT_EQ(error(to_, "ready", all), "");
   EXPECT_TRUE(to_.keys("c1").empty());  // nothing is seen before
-  const auto arrived = run(to_, "arrive", arrival_of(revision));
+  EXPECT_EQ(error(from_, "switch", fence_at()), "");
+  const auto arrived = run(to_, "arrive");
   ASSERT_TRUE(arrived) << arrived.error().message();
-  EXPECT_GT(arrived->find("revision")->as_integer(), revision);  // GR-603
+  EXPECT_GT(integer_of(*arrived, "revision"), integer_of(all, "revision"));  // GR-603
   std::set<std::string> wanted = from_.keys("c1");
   wanted.erase(row_key(kinds::kReplicaGroup, kApiExports, "c1", "", "x"));
   EXPECT_EQ(to_.keys("c1"), wanted);
-  EXPECT_EQ(to_.get("c1", "", "configmaps", "default", "m")->text({"metadata", "uid"}), "u2");
+  EXPECT_EQ(to_.get("c1", "", "configmaps", "default", "m")->text({"data", "a"}), "b");
   EXPECT_EQ(to_.get("c1", kCoreGroup, kLogicalClusters, "", kClusterName)
                 ->text({"metadata", "annotations", krm::kShardAnnotation}),
             "b");
   EXPECT_TRUE(to_.get(kBoundCluster, kBoundGroup, kApiResourceSchemas, "", "s1"));
   EXPECT_TRUE(to_.keys("c2").empty());
+  EXPECT_TRUE(to_.write(map_row("late"), "{}"));
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));
   ASSERT_TRUE(run(from_, "leave"));
   EXPECT_FALSE(from_.get("c1", kCoreGroup, kLogicalClusters, "", kClusterName));
   EXPECT_TRUE(from_.get("c2", "", "configmaps", "default", "other"));
 }
 
 TEST_F(MoveStepsTest, GR601_EveryStepCanBeRepeated) {
-  ASSERT_TRUE(run(to_, "begin"));
   ASSERT_TRUE(run(from_, "fence"));
-  ASSERT_TRUE(run(from_, "fence"));
-  const std::int64_t revision = copy();  // begins anew: pages of before are gone
-  ASSERT_TRUE(run(to_, "arrive", arrival_of(revision)));
-  const auto again = run(to_, "arrive", arrival_of(revision));
-  ASSERT_TRUE(again);
-  const auto begun = run(to_, "begin");
-  ASSERT_TRUE(begun);
-  EXPECT_TRUE(begun->find("arrived")->as_bool());
-  ASSERT_TRUE(run(from_, "leave"));
-  ASSERT_TRUE(run(from_, "leave"));
-  EXPECT_EQ(error(from_, "release"), "the logical cluster has left");
-  const auto abandoned = run(to_, "abandon");
-  ASSERT_TRUE(abandoned);
-  EXPECT_TRUE(abandoned->find("arrived")->as_bool());
+  copy();
+  const Json all = copy();  // begins anew: pages of before are gone
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(error(to_, "ready", all), "");
+    to_.restart();  // and what it has forgotten is in its store
+  }
+  EXPECT_EQ(error(to_, "begin"), "the copy is ready");
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(error(from_, "switch", fence_at()), "");
+    EXPECT_TRUE(run(from_, "release")->find("moved")->as_bool());
+  }
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(error(to_, "arrive"), "");
+    EXPECT_TRUE(run(to_, "begin")->find("arrived")->as_bool());
+    EXPECT_TRUE(run(to_, "abandon")->find("arrived")->as_bool());
+  }
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(error(from_, "leave"), "");
+    EXPECT_TRUE(run(from_, "release")->find("moved")->as_bool());
+  }
 }
 
-TEST_F(MoveStepsTest, GR601_WhatIsAbandonedNeverArrives) {
-  const std::int64_t revision = copy();
-  const auto abandoned = run(to_, "abandon");
-  ASSERT_TRUE(abandoned);
-  EXPECT_FALSE(abandoned->find("arrived")->as_bool());
-  EXPECT_EQ(error(to_, "arrive", arrival_of(revision)), "the move was abandoned");
+TEST_F(MoveStepsTest, GR601_WhatTheOriginHasTakenBackIsNotGivenAway) {
+  EXPECT_EQ(error(to_, "ready", copy()), "");
+  EXPECT_FALSE(run(from_, "release")->find("moved")->as_bool());
+  EXPECT_TRUE(from_.write(map_row("after"), "{}"));
+  EXPECT_EQ(error(from_, "switch", fence_at()), "the logical cluster takes writes");
+  ASSERT_TRUE(run(from_, "fence"));  // of the same try, later than all else
+  EXPECT_EQ(error(from_, "switch", fence_at()), "the logical cluster took writes meanwhile");
+  EXPECT_EQ(error(from_, "leave"), "the logical cluster was not to leave");
+  EXPECT_FALSE(run(to_, "abandon")->find("arrived")->as_bool());
+  EXPECT_EQ(error(to_, "arrive"), "the copy is not complete");
   EXPECT_EQ(error(to_, "begin"), "the move was abandoned");
   EXPECT_TRUE(to_.keys("c1").empty());
-  ASSERT_TRUE(run(from_, "release"));
-  FencedStore fenced(from_.store);
-  EXPECT_GT(from_.put(row_key("", "configmaps", "c1", "default", "after"), "{}", fenced), 0U);
-  // Another try is another migration.
   EXPECT_TRUE(run(to_, "begin", Json::object(), "second"));
 }
 
+TEST_F(MoveStepsTest, GR601_ACopyThatIsNotTheOriginsIsRefused) {
+  Json all = copy();
+  const std::string right(all.text({"digest"}));
+  all["digest"] = "1";
+  EXPECT_EQ(error(to_, "ready", all), "the copy is not what the origin has");
+  all["digest"] = right;
+  all["pages"] = integer_of(all, "pages") + 1;
+  EXPECT_EQ(error(to_, "ready", all), "the copy is not what the origin has");
+  all["pages"] = integer_of(all, "pages") - 1;
+  EXPECT_EQ(error(to_, "ready", all), "");
+}
+
+TEST_F(MoveStepsTest, GR604_AFenceEndsByItselfAfterFiveSeconds) {
+  const TimePoint start = loop_.now();
+  EXPECT_EQ(error(to_, "ready", copy()), "");
+  from_.steps->release_overdue(start);
+  from_.steps->release_overdue(start + milliseconds(4'900));
+  settle();
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));
+  from_.restart();  // counts anew
+  from_.steps->release_overdue(start + milliseconds(5'000));
+  settle();
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));
+  from_.steps->release_overdue(start + milliseconds(10'000));
+  settle();
+  EXPECT_TRUE(from_.write(map_row("late"), "{}"));
+  EXPECT_EQ(error(from_, "switch", fence_at()), "the logical cluster takes writes");
+
+  EXPECT_EQ(error(to_, "ready", copy("second"), "second"), "");
+  ASSERT_TRUE(run(from_, "switch", fence_at(), "second"));
+  from_.steps->release_overdue(start + milliseconds(11'000));
+  from_.steps->release_overdue(start + milliseconds(60'000));
+  settle();
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));  // that one is not its own any more
+}
+
+TEST_F(MoveStepsTest, GR601_AFenceOfAnOlderReleaseIsTheDestinationsToEnd) {
+  from_.put(row_key("facts", "fences", kMovesCluster, "", "c1"),
+            R"({"metadata":{"name":"c1"},"migration":"mig","to":"b"})", from_.kept->store);
+  from_.steps->release_overdue(loop_.now());
+  from_.steps->release_overdue(loop_.now() + seconds(60));
+  settle();
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));
+  EXPECT_TRUE(run(from_, "release")->find("ask")->as_bool());
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));
+  EXPECT_FALSE(run(to_, "abandon")->find("arrived")->as_bool());
+  EXPECT_EQ(error(from_, "release", Json::object({{"abandoned", true}})), "");
+  EXPECT_TRUE(from_.write(map_row("late"), "{}"));
+}
+
+TEST_F(MoveStepsTest, GR603_SaysFromWhereWatchesGoOn) {
+  ASSERT_TRUE(from_.write(map_row("gone"), "{}"));
+  const store::Revision before = from_.kept->store.current();
+  ASSERT_TRUE(from_.erase(map_row("gone")));
+  const store::Revision deleted = from_.kept->store.current();
+  meanwhile_ = [&] { EXPECT_TRUE(from_.write(map_row("later"), "{}")); };
+  move();
+  const auto arrival = read_arrival(*to_.get(kMovesCluster, "facts", "arrivals", "", "c1"));
+  EXPECT_GT(arrival.revision, from_.kept->store.current() + 1'000'000 - 1);
+  ASSERT_TRUE(arrival.resume.contains("configmaps"));
+  EXPECT_GT(arrival.resume.at("configmaps"), before);
+  EXPECT_EQ(arrival.resume.at("configmaps"), deleted);
+  EXPECT_EQ(arrival.resume.at("apibindings.apis.kcp.io"), 1U);
+  EXPECT_FALSE(arrival.resume.contains("secrets"));  // nothing of it was copied
+  ASSERT_TRUE(run(to_, "settle"));
+  EXPECT_EQ(read_arrival(*to_.get(kMovesCluster, "facts", "arrivals", "", "c1")).resume,
+            arrival.resume);
+}
+
 TEST_F(MoveStepsTest, GR601_WhatIsOverIsForgottenAfterADay) {
-  const auto rows = [](const Shard& shard) { return shard.keys(kMovesCluster).size(); };
-  const auto drop = [&](Shard& shard, std::int64_t hours) {
-    shard.steps.drop_ended(unix_seconds() + hours * 3600);
-    loop_.after(milliseconds(0), [&] { loop_.post([&] { loop_.stop(); }); });
-    loop_.run();
+  const auto rows = [](const MoveShard& shard) { return shard.keys(kMovesCluster).size(); };
+  const auto drop = [&](MoveShard& shard, std::int64_t hours) {
+    shard.steps->drop_ended(unix_seconds() + hours * 3600);
+    settle();
   };
-  ASSERT_TRUE(run(to_, "arrive", arrival_of(copy())));
+  move();
   EXPECT_EQ(error(from_, "settle"), "");
   EXPECT_EQ(error(to_, "settle", Json::object(), "second"), "");
   drop(to_, 25);
@@ -222,7 +241,7 @@ TEST_F(MoveStepsTest, GR601_WhatIsOverIsForgottenAfterADay) {
   }
   drop(to_, 25);
   EXPECT_EQ(rows(to_), 1U);  // its store can still be asked for what was before
-  to_.store.compact(to_.store.current());
+  to_.kept->store.compact(to_.kept->store.current());
   drop(to_, 23);
   EXPECT_EQ(rows(to_), 1U);
   drop(to_, 25);
@@ -242,7 +261,7 @@ TEST_F(MoveStepsTest, GR601_WhatIsOverIsForgottenAfterADay) {
     store::Op op;
     op.type = store::EventType::kDelete;
     op.key = key;
-    ASSERT_TRUE(from_.store.commit_wait({op}));
+    ASSERT_TRUE(from_.kept->store.commit_wait({op}));
   }
   drop(from_, 23);
   EXPECT_EQ(rows(from_), 1U);
@@ -262,19 +281,19 @@ TEST_F(MoveStepsTest, GR601_WhatIsOverIsForgottenAfterADay) {
 }
 
 TEST_F(MoveStepsTest, GR602_NothingIsWrittenBehindTheFence) {
-  FencedStore fenced(from_.store);
-  EXPECT_GT(from_.put(row_key("", "configmaps", "c1", "default", "before"), "{}", fenced), 0U);
+  EXPECT_TRUE(from_.write(map_row("before"), "{}"));
   ASSERT_TRUE(run(from_, "fence"));
   store::Op op;
-  op.key = row_key("", "configmaps", "c1", "default", "late");
+  op.key = map_row("late");
   op.value = apiserver::encode_stored(Json::object());
-  const auto refused = fenced.commit_wait({op});
+  const auto refused = from_.kept->fenced.commit_wait({op});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Errc::kUnavailable);
   EXPECT_EQ(refused.error().message(), "logical cluster is being migrated");
-  EXPECT_GT(from_.put(row_key("", "configmaps", "c2", "default", "late"), "{}", fenced), 0U);
+  EXPECT_GT(from_.put(row_key("", "configmaps", "c2", "default", "late"), "{}", from_.kept->fenced),
+            0U);
   op.expected = 77;  // its own expectation is told first
-  const auto conflict = fenced.commit_wait({op});
+  const auto conflict = from_.kept->fenced.commit_wait({op});
   ASSERT_TRUE(conflict);
   EXPECT_TRUE(conflict->conflict);
 }
@@ -285,13 +304,15 @@ TEST_F(MoveStepsTest, KK211_WhatMayNotMove) {
     EXPECT_FALSE(run(from_, "fence", Json::object(), "mig", cluster));
   }
   EXPECT_EQ(error(to_, "fence"), "the logical cluster is not here");
-  from_.put(lc_key(), R"({"metadata":{"name":"cluster"},"status":{"phase":"Initializing"}})",
-            from_.store);
+  from_.put(cluster_row(), R"({"metadata":{"name":"cluster"},"status":{"phase":"Initializing"}})",
+            from_.kept->store);
   EXPECT_EQ(error(from_, "fence"), "the logical cluster is not Ready");
   EXPECT_EQ(error(from_, "begin"), "the destination has a logical cluster of this name");
-  EXPECT_EQ(error(from_, "page"), "the logical cluster takes writes");
+  EXPECT_EQ(error(from_, "switch"), "the logical cluster takes writes");
+  EXPECT_EQ(error(to_, "page"), "the logical cluster is not here, or is being deleted");
   EXPECT_EQ(error(to_, "take", Json::object({{"number", 0}, {"entries", Json::array()}})),
             "the logical cluster is not expected");
+  EXPECT_EQ(error(to_, "ready"), "the logical cluster is not expected");
   EXPECT_EQ(error(from_, "leave"), "the logical cluster was not to leave");
 }
 
@@ -300,8 +321,8 @@ TEST_F(MoveStepsTest, GR601_OnlyOneMoveAtATime) {
   EXPECT_EQ(error(from_, "fence", Json::object(), "second"),
             "the logical cluster is being moved by another migration");
   EXPECT_TRUE(run(from_, "release", Json::object(), "second"));
-  EXPECT_EQ(error(from_, "page", Json::object(), "second"), "the logical cluster takes writes");
-  EXPECT_TRUE(run(from_, "page"));
+  EXPECT_FALSE(from_.write(map_row("late"), "{}"));
+  EXPECT_EQ(error(from_, "switch", Json::object(), "second"), "the logical cluster takes writes");
 }
 
 TEST_F(MoveStepsTest, GR601_APageBringsNobodyElsesRows) {
@@ -309,41 +330,36 @@ TEST_F(MoveStepsTest, GR601_APageBringsNobodyElsesRows) {
     EXPECT_TRUE(run(to_, "begin"));
     const Json entry = Json::object({{"key", base64_encode(key)}, {"value", base64_encode("x")}});
     EXPECT_TRUE(run(to_, "take", Json::object({{"number", 0}, {"entries", Json::array({entry})}})));
-    return error(to_, "arrive", Json::object({{"pages", 1}, {"revision", 5}}));
+    return error(to_, "ready", Json::object({{"pages", 1}, {"rows", 0}, {"digest", "0"}}));
   };
   for (const std::string& key :
        {row_key("", "configmaps", "c2", "default", "m"),
         row_key(kinds::kReplicaGroup, kApiExports, "c1", "", "x"), std::string("nothing"),
         row_key("facts", "fences", kMovesCluster, "", "c2")}) {
-    EXPECT_EQ(take(key), "the copy is not complete");
+    EXPECT_EQ(take(key), "the copy is not what the origin has");
   }
   EXPECT_TRUE(to_.keys("c2").empty());
 }
 
+TEST_F(MoveStepsTest, GR601_WhatIsTooMuchForTheDestinationIsSaidBeforeItIsGivenAway) {
+  for (int i = 0; i < 120; ++i) {  // its transactions have at most 100
+    ASSERT_TRUE(from_.write(map_row("m" + std::to_string(i)), "{}"));
+  }
+  EXPECT_EQ(error(to_, "ready", copy()),
+            "the logical cluster is too large to be moved to this shard");
+}
+
 TEST_F(MoveStepsTest, GR601_WhenItComesBack_WhatWasLeftThereIsReplaced) {
-  ASSERT_TRUE(run(to_, "arrive", arrival_of(copy())));
+  move();
   ASSERT_TRUE(run(from_, "leave"));  // and the rest is not swept yet
-  FencedStore fenced(to_.store);
-  ASSERT_GT(
-      to_.put(row_key("", "secrets", "c1", "default", "s"), R"({"metadata":{"name":"s"}})", fenced),
-      0U);
-  store::Op gone;
-  gone.type = store::EventType::kDelete;
-  gone.key = row_key("", "configmaps", "c1", "default", "m");
-  ASSERT_TRUE(fenced.commit_wait({gone}));
-  ASSERT_TRUE(run(from_, "begin", Json::object(), "back"));
-  const Expected<Json> fence = run(to_, "fence", Json::object(), "back");
-  ASSERT_TRUE(fence);
-  const Expected<Json> page = run(to_, "page", Json::object(), "back");
-  ASSERT_TRUE(page);
-  ASSERT_TRUE(run(from_, "take", Json::object({{"number", 0}, {"entries", *page->find("entries")}}),
-                  "back"));
-  ASSERT_TRUE(run(from_, "arrive",
-                  Json::object({{"pages", 1}, {"revision", *fence->find("revision")}}), "back"));
-  EXPECT_TRUE(from_.get("c1", "", "secrets", "default", "s"));
-  EXPECT_FALSE(from_.get("c1", "", "configmaps", "default", "m"));
-  FencedStore open(from_.store);
-  EXPECT_GT(from_.put(row_key("", "configmaps", "c1", "default", "n"), "{}", open), 0U);
+  ASSERT_TRUE(
+      to_.write(row_key("", "secrets", "c1", "default", "s"), R"({"metadata":{"name":"s"}})"));
+  ASSERT_TRUE(to_.erase(map_row("m")));
+  from_.swap(to_);
+  move("back");
+  EXPECT_TRUE(to_.get("c1", "", "secrets", "default", "s"));
+  EXPECT_FALSE(to_.get("c1", "", "configmaps", "default", "m"));
+  EXPECT_TRUE(to_.write(map_row("n"), "{}"));
 }
 
 TEST(RaisedRevision, GR603_TheNextTransactionIsBehindTheNumber) {

@@ -43,9 +43,7 @@ MovePhase phase_of(std::string_view name) {
   return MovePhase::kPreparing;
 }
 
-std::string_view name_of(MovePhase phase) {
-  return kPhases[static_cast<std::size_t>(phase)].name;
-}
+std::string_view name_of(MovePhase phase) { return kPhases[static_cast<std::size_t>(phase)].name; }
 
 Error step_error(const net::FetchResponse& response) {
   const Expected<Json> status = Json::parse(response.body);
@@ -285,7 +283,8 @@ void MigrationController::drive(const JobPtr& job) {
                   {"from", job->from},
                   {"to", job->to},
                   {"rows", static_cast<std::uint64_t>(job->drive->rows())},
-                  {"stop_ms", static_cast<std::uint64_t>(
+                  {"stop_ms",
+                   static_cast<std::uint64_t>(
                        std::chrono::duration_cast<milliseconds>(job->drive->stop()).count())}});
       }
       const bool is_again = action.attempt > job->attempt;
@@ -304,7 +303,7 @@ void MigrationController::drive(const JobPtr& job) {
 }
 
 void MigrationController::forget(const JobPtr& job) {
-  since_.erase(job->text);
+  drives_.erase(job->text);
   Json updated = job->object;
   if (!apiserver::drop_finalizer(updated, kMoveFinalizer)) {
     job->finished(true);

@@ -16,9 +16,10 @@
 namespace kintsugi::controlplane {
 
 /// Drives the moves that LogicalClusterMigrations in root ask for (KK-210), on the root shard: what
-/// is asked for is MoveDrive's business, what is done where MoveSteps'. All that has to outlive this
-/// process is in the object: phase, origin, number of the try. A finalizer keeps the object until
-/// the move is over; who deletes it before the origin has given the cluster away ends the move.
+/// is asked for is MoveDrive's business, what is done where MoveSteps'. All that has to outlive
+/// this process is in the object: phase, origin, number of the try. A finalizer keeps the object
+/// until the move is over; who deletes it before the origin has given the cluster away ends the
+/// move.
 class MigrationController final : public apiserver::ControllerBase {
  public:
   struct Params {
