@@ -146,6 +146,10 @@ void MoveSteps::begin(const std::string& cluster, const Json& asked, Done done) 
                                                          : "the copy is ready")));
     return;
   }
+  if (!same && arrival.text("phase") == "ready") {  // who knows whether it was given away?
+    done(Json::object({{"arrived", false}, {"other", arrival.text("migration")}}));
+    return;
+  }
   if (params_.reader().get(cluster, kCoreGroup, kLogicalClusters, "", kClusterName)) {
     done(fail(never("the destination has a logical cluster of this name")));
     return;

@@ -43,12 +43,19 @@ MoveDrive::Action MoveDrive::enter(MovePhase phase) {
 MoveDrive::Action MoveDrive::ask(Stage stage) const {
   Action out;
   out.does = Does::kAsk;
+  out.migration = stage < Stage::kBegin ? other_ : migration();
   const auto step = [&](bool at_origin, std::string_view name, Json more = Json::object()) {
     out.at_origin = at_origin;
     out.step = name;
     out.more = std::move(more);
   };
   switch (stage) {
+    case Stage::kOtherRelease:
+      step(true, "release");
+      break;
+    case Stage::kOtherAbandon:
+      step(false, "abandon");
+      break;
     case Stage::kBegin:
       step(false, "begin");
       break;
@@ -211,7 +218,23 @@ void MoveDrive::on_copied(const Json& answer, TimePoint now) {
     return;
   }
   switch (stage_) {
+    case Stage::kOtherRelease:
+      if (flag(answer, "moved")) {
+        end_try("another migration has moved the logical cluster", true);
+        stage_ = Stage::kOver;
+        break;
+      }
+      stage_ = Stage::kOtherAbandon;
+      break;
+    case Stage::kOtherAbandon:
+      stage_ = Stage::kBegin;
+      break;
     case Stage::kBegin:
+      other_ = answer.text({"other"});
+      if (!other_.empty()) {
+        stage_ = Stage::kOtherRelease;
+        break;
+      }
       restart_copy();
       most_rows_ = integer_of(answer, "most");
       copying_ = now;

@@ -36,6 +36,7 @@ class MoveDrive {
     Does does = Does::kPause;
     bool at_origin = false;
     std::string_view step{};
+    std::string migration{};  ///< the try that it is about
     krm::Json more{};
     Duration pause{};
     MovePhase phase = MovePhase::kPreparing;
@@ -62,6 +63,8 @@ class MoveDrive {
  private:
   /// What is asked next, or was asked last, in this order.
   enum class Stage : std::uint8_t {
+    kOtherRelease,  ///< of a move that has got as far as kReady: the same as kRelease
+    kOtherAbandon,
     kBegin,
     kPage,
     kTakePage,
@@ -109,7 +112,7 @@ class MoveDrive {
   std::int64_t most_rows_ = 0, restarts_ = 0, rounds_ = 0;
   std::int64_t pages_ = 0, rows_ = 0, bytes_ = 0;
   std::int64_t at_ = 0, floor_ = 0, complete_ = 0;
-  std::string next_;
+  std::string other_, next_;
   krm::Json entries_;
   bool is_calm_ = false;  // hardly anything was written meanwhile
   Deletions deleted_;

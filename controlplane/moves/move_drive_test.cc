@@ -42,7 +42,7 @@ class DriveTest : public testing::MoveTest {
   }
   Expected<Json> send(const MoveDrive::Action& action) {
     sent_.emplace_back(action.step);
-    return run(action.at_origin ? from_ : to_, action.step, action.more, drive_->migration());
+    return run(action.at_origin ? from_ : to_, action.step, action.more, action.migration);
   }
   /// @returns whether the move goes on
   bool store(const MoveDrive::Action& action) {
@@ -191,6 +191,33 @@ TEST_F(DriveTest, GR601_HistoryThatIsGone_IsCopiedAnew) {
   EXPECT_TRUE(to_.kept->store.get(map_row("more")));
 }
 
+TEST_F(DriveTest, GR601_ACopyThatIsReady_StaysUntilTheOriginSaysWhoseTheClusterIs) {
+  until("switch");
+  stored_ = Stored();
+  sent_.clear();
+  drive_ = std::make_unique<MoveDrive>("second", 0);
+  until("page");
+  EXPECT_EQ(sent_, (std::vector<std::string>{"begin", "release", "abandon", "begin"}));
+  finish();
+  EXPECT_EQ(stored_.failure, "");
+  EXPECT_TRUE(to_.write(map_row("after"), "{}"));
+}
+
+TEST_F(DriveTest, GR601_ALaterMoveDoesNotTakeTheCopyOfOneThatWasGivenAway) {
+  until("arrive");
+  const Stored first = stored_;
+  std::unique_ptr<MoveDrive> driver = std::move(drive_);
+  stored_ = Stored();
+  drive_ = std::make_unique<MoveDrive>("second", 0);
+  finish();
+  EXPECT_EQ(stored_.failure, "another migration has moved the logical cluster");
+  stored_ = first;
+  drive_ = std::move(driver);
+  finish();
+  EXPECT_EQ(stored_.failure, "");
+  EXPECT_TRUE(to_.write(map_row("after"), "{}"));
+}
+
 TEST_F(DriveTest, GR601_AMoveThatAnOlderReleaseHasBegun_EndsWhereItIs) {
   stored_.phase = MovePhase::kMigrating;
   from_.put(testing::row_key("facts", "fences", kMovesCluster, "", "c1"),
@@ -276,7 +303,7 @@ class Disturbed : public DriveTest {
       }
       return;
     }
-    late_.push_back({action.at_origin, std::string(action.step), drive_->migration(), action.more});
+    late_.push_back({action.at_origin, std::string(action.step), action.migration, action.more});
     const std::size_t fate = pick(20);
     if (fate == 0) {  // never comes there, or late
       drive_->answered(fail(Errc::kUnreachable, "lost"), now_);
@@ -316,7 +343,11 @@ TEST_P(DisturbedMove, GR_T601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
   }
   for (int i = 0; i < 2'000 && step(); ++i) {
   }
-  ASSERT_TRUE(stored_.over);
+  std::string last;
+  for (std::size_t i = sent_.size() < 12 ? 0 : sent_.size() - 12; i < sent_.size(); ++i) {
+    last += sent_[i] + " ";
+  }
+  ASSERT_TRUE(stored_.over) << last << stored_.attempt;
   // What a late step has fenced ends by itself.
   from_.steps->release_overdue(now_);
   from_.steps->release_overdue(now_ + seconds(6));
@@ -345,7 +376,7 @@ TEST_P(DisturbedMove, GR_T601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
   EXPECT_EQ((moved ? from_ : to_).write(map_row("end"), "{}"), false);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, DisturbedMove, ::testing::Range(0U, 300U));
+INSTANTIATE_TEST_SUITE_P(Seeds, DisturbedMove, ::testing::Range(0U, 1'000U));
 
 }  // namespace
 }  // namespace kintsugi::controlplane

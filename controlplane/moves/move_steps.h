@@ -23,8 +23,9 @@ namespace kintsugi::controlplane {
 ///
 /// | step | at | does | answers |
 /// |---|---|---|---|
-/// | begin | destination | notes the move, drops pages of an earlier try | `arrived`, `most` rows |
-/// | page | origin | reads rows behind `continue` as of `at`, the first as of now | `entries`
+/// | begin | destination | notes the move, drops pages of an earlier try | `arrived`, `most` rows;
+/// or `other`, a move whose copy is ready, which the origin is asked about first | | page | origin
+/// | reads rows behind `continue` as of `at`, the first as of now | `entries`
 /// [{key, value}], `continue`, `at`, `bytes` | | past | origin | looks for deletions before `until`
 /// | `floor`, `deleted` {resource: revision}, `complete` | | follow | origin | reads what was
 /// written after `after`; behind a fence all of it | `entries` (without value: deleted), `deleted`,

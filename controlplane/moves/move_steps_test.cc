@@ -180,6 +180,7 @@ TEST_F(MoveStepsTest, GR604_AFenceEndsByItselfAfterFiveSeconds) {
   EXPECT_TRUE(from_.write(map_row("late"), "{}"));
   EXPECT_EQ(error(from_, "switch", fence_at()), "the logical cluster takes writes");
 
+  ASSERT_TRUE(run(to_, "abandon"));
   EXPECT_EQ(error(to_, "ready", copy("second"), "second"), "");
   ASSERT_TRUE(run(from_, "switch", fence_at(), "second"));
   from_.steps->release_overdue(start + milliseconds(11'000));

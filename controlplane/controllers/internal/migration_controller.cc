@@ -120,7 +120,6 @@ void MigrationController::process(const std::string& text, Finished finished) {
 void MigrationController::ask(const JobPtr& job, const std::string& shard, std::string_view step,
                               Json more, Answered done) {
   more["step"] = step;
-  more["migration"] = job->drive->migration();
   more["from"] = job->from;
   more["to"] = job->to;
   done = alive_.guard(std::move(done));
@@ -258,6 +257,7 @@ void MigrationController::drive(const JobPtr& job) {
   switch (action.does) {
     case MoveDrive::Does::kAsk: {
       const std::string step(action.step);
+      action.more["migration"] = action.migration;
       ask(job, action.at_origin ? job->from : job->to, step, std::move(action.more),
           [this, job, step](const Expected<Json>& answer) {
             if (!answer) {
