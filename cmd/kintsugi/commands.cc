@@ -19,6 +19,8 @@ const std::vector<Command>& commands() {
       {"store", "backup, restore and repair of a shard's data", run_store, store_about},
       {"backup", "copies a whole installation while it runs", run_backup, backup_about},
       {"restore", "makes an installation of a backup", run_restore, restore_about},
+      {"rebalance", "spreads logical clusters over shards: a plan first, then its moves",
+       run_rebalance, rebalance_about},
       {"token", "by which shards and proxies join an installation: create, list, revoke", run_token,
        token_about},
       {"join", "joins an installation with a token, for `kintsugi shard` or `kintsugi proxy`",

@@ -20,6 +20,8 @@ int run_shard(const std::vector<std::string>& arguments);
 int run_worker(const std::vector<std::string>& arguments);
 /// Joins an installation with a token: keys, certificates and CAs in a folder.
 int run_join(const std::vector<std::string>& arguments);
+/// Spreads logical clusters over shards.
+int run_rebalance(const std::vector<std::string>& arguments);
 int run_token(const std::vector<std::string>& arguments);
 int run_pki(const std::vector<std::string>& arguments);
 int run_keys(const std::vector<std::string>& arguments);
@@ -54,6 +56,7 @@ CommandAbout log_level_about();
 CommandAbout store_about();
 CommandAbout backup_about();
 CommandAbout restore_about();
+CommandAbout rebalance_about();
 CommandAbout token_about();
 CommandAbout join_about();
 CommandAbout pki_about();

@@ -1,6 +1,7 @@
 #include "controlplane/admission/migration_admission.h"
 
 #include <string>
+#include <utility>
 
 #include "auth/own_roles.h"
 #include "controlplane/admission/privileges.h"
@@ -13,8 +14,19 @@ namespace kintsugi::controlplane {
 
 using krm::Json;
 
-void approve_migration(const apiserver::WriteContext& context, const Json* object, const Json* old,
-                       const apiserver::Hooks::AdmitDone& done) {
+namespace {
+
+Error wrong_destination(const Json& object, std::string_view why) {
+  const Json shard(object.text({"spec", "destinationShard"}));
+  return krm::invalid(kMigrationGroup, "LogicalClusterMigration", object.text({"metadata", "name"}),
+                      {krm::field_invalid("spec.destinationShard", shard, why)});
+}
+
+}  // namespace
+
+void approve_migration(const RootView* root, const HoldsCluster& holds,
+                       const apiserver::WriteContext& context, const Json* object, const Json* old,
+                       apiserver::Hooks::AdmitDone done) {
   if (object == nullptr || old != nullptr || !context.subresource.empty()) {
     done({});
     return;
@@ -51,7 +63,22 @@ void approve_migration(const apiserver::WriteContext& context, const Json* objec
                             "the logical cluster is being moved by " + krm::go_quote(other))));
     return;
   }
-  done({});
+  const std::string to(object->text({"spec", "destinationShard"}));
+  if (root == nullptr || !root->synced()) {
+    done({});
+    return;
+  }
+  if (root->shard(to) == nullptr) {
+    done(fail(wrong_destination(*object, "there is no such Shard")));
+    return;
+  }
+  holds(to, std::string(cluster), [object = *object, done = std::move(done)](bool holds_it) {
+    if (holds_it) {
+      done(fail(wrong_destination(object, "the logical cluster is there")));
+    } else {
+      done({});
+    }
+  });
 }
 
 bool is_denied_migration(const auth::Attributes& attributes) noexcept {

@@ -101,9 +101,13 @@ apiserver::ResourcePtr api_bindings(const ShardKindContext& context) {
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 
-apiserver::ResourcePtr migrations() {
+apiserver::ResourcePtr migrations(const ShardKindContext& context) {
   apiserver::ResourceDef def = *migration_kind();
-  def.hooks.approve = approve_migration;
+  def.hooks.approve = [root = context.root, holds = context.holds](
+                          const apiserver::WriteContext& write, const Json* object, const Json* old,
+                          apiserver::Hooks::AdmitDone done) {
+    approve_migration(root, holds, write, object, old, std::move(done));
+  };
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }
 
@@ -124,7 +128,7 @@ std::vector<kinds::StaticPlusCrdRegistry::StaticKind> shard_kinds(const ShardKin
   return {{api_bindings(context), {}}, {api_conversion_kind(), {}},
           {api_exports(), {}},         {with_reserved_groups(api_resource_schema_kind()), {}},
           {cached_slice_kind(), {}},   {cached_resources(context), {}},
-          {logical_clusters(), {}},    {migrations(), in_root},
+          {logical_clusters(), {}},    {migrations(context), in_root},
           {shard_kind(), in_root},     {workspace_authentication_kind(), {}},
           {workspaces(context), {}},   {workspace_types(context), {}}};
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "auth/authorizer.h"
+#include "controlplane/admission/migration_admission.h"
 #include "controlplane/catalog/api_catalog.h"
 #include "controlplane/clusters/cluster_index.h"
 #include "controlplane/controllers/home_workspace.h"
@@ -22,6 +23,10 @@ struct ShardKindContext {
   const ApiCatalog& catalog;
   bool claims_escalation = false;                          ///< ShardServerParams::claims_escalation
   std::function<const apiserver::Registry&()> registry{};  ///< of the shard, once it serves
+  /// @{ For LogicalClusterMigrations (admission/migration_admission.h).
+  const RootView* root = nullptr;
+  HoldsCluster holds{};
+  /// @}
 };
 
 /// Shards (in root only), logical clusters, workspaces and their types, schemas, exports and

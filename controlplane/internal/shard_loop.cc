@@ -22,6 +22,7 @@
 #include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/internal/store_checks.h"
+#include "controlplane/quotas/cluster_loads.h"
 #include "controlplane/quotas/workspace_quotas.h"
 #include "controlplane/shard_metrics.h"
 #include "controlplane/views/claim_labels.h"
@@ -240,7 +241,11 @@ void ShardLoop::make_registry() {
   }
   for (kinds::StaticPlusCrdRegistry::StaticKind& kind :
        shard_kinds({index_, types_, authorizer_, homes_, catalog_, params_.claims_escalation,
-                    [this]() -> const apiserver::Registry& { return *registry_; }})) {
+                    [this]() -> const apiserver::Registry& { return *registry_; }, &root_,
+                    [this](const std::string&shard, const std::string&cluster,
+                           std::function<void(bool)> done) {
+                      look_for(shard, cluster, std::move(done));
+                    }})) {
     kind.def = with_grace(std::move(kind.def), grace_, index_, types_);
     kinds.push_back(std::move(kind));
   }
@@ -250,6 +255,17 @@ void ShardLoop::make_registry() {
   own_kinds_ = std::make_unique<kinds::StaticPlusCrdRegistry>(std::move(kinds));
   registry_ = std::make_unique<ShardRegistry>(*own_kinds_, bound_);
   registry_->use(virtuals_);
+}
+
+void ShardLoop::look_for(const std::string& shard, const std::string& cluster,
+                         std::function<void(bool holds)> done) {
+  if (holders_ == nullptr) {
+    holders_ = std::make_unique<ShardClusterAccess>(loop_, *server_, params_.name, peers_);
+  }
+  holders_->get(shard, cluster,
+                [done = std::move(done)](const Expected<std::optional<krm::Json>>& found) {
+                  done(found && found->has_value());
+                });
 }
 
 void ShardLoop::make_views() {
@@ -482,6 +498,9 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
   const bool metrics = path == "/metrics";
   if (api_root == krm::kEverywhere && path == "/debug/fairness") {
     return apiserver::fairness_report(*server_);  // of this loop
+  }
+  if (api_root == krm::kEverywhere && path == "/debug/logical_clusters") {
+    return cluster_loads(index_, store_.books());
   }
   const bool of_shard = api_root == krm::kEverywhere || (metrics && api_root.empty());
   if (!of_shard || (!metrics && path != "/debug/replication")) {

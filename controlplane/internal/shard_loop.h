@@ -15,6 +15,7 @@
 #include "controlplane/catalog/bound_kinds.h"
 #include "controlplane/catalog/shard_registry.h"
 #include "controlplane/catalog/virtual_resources.h"
+#include "controlplane/clusters/cluster_access.h"
 #include "controlplane/clusters/cluster_index.h"
 #include "controlplane/clusters/peer_shards.h"
 #include "controlplane/clusters/root_view.h"
@@ -101,6 +102,9 @@ class ShardLoop {
   [[nodiscard]] std::string rules_of(const apiserver::PendingWrite& write) const;
   void make_server(std::function<Expected<void>()> ready);
   void make_views();
+  /// Whether a shard has a logical cluster; false where it cannot be asked.
+  void look_for(const std::string& shard, const std::string& cluster,
+                std::function<void(bool holds)> done);
   void end_watches(std::string_view cluster);
   /// Proofs of identities have ended.
   void end_unproven();
@@ -157,6 +161,7 @@ class ShardLoop {
   std::unique_ptr<SchemaViews> schema_views_;
   std::unique_ptr<ReplicationViews> replication_views_;
   std::unique_ptr<apiserver::ApiServer> server_;
+  std::unique_ptr<ShardClusterAccess> holders_;
   std::vector<std::shared_ptr<void>> rights_changes_;
   std::unique_ptr<LocalRootFeed> local_root_;
   std::unique_ptr<RemoteRootFeed> remote_root_;
