@@ -65,7 +65,7 @@ class Moves(unittest.TestCase):
                 if self.at_shard(shard, cluster).get("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").status == 200]
 
     def test_a_workspace_moves_with_all_that_is_in_it(self):
-        """FP-088, GR-603: the same URL, uids and contents; revisions that only rise; those of before are 410, not a gap."""
+        """FP-088, GR-603: the same URL, uids and contents; revisions that only rise; watches go on, and where they cannot it is a 410."""
         client, cluster = self.workspace("mover", "shard-1")
         client.must("POST", CRDS, {
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "pots.mv.io"},
@@ -77,6 +77,7 @@ class Moves(unittest.TestCase):
                                                              "size": 3}).status == 201)
         for number in range(30):
             client.must("POST", MAPS, config_map(f"m{number}", value="x" * 2000))
+        early = client.must("GET", MAPS)["metadata"]["resourceVersion"]
         client.must("DELETE", f"{MAPS}/m29")
         self.installation.make_workspace("child", parent="root:mover", selector={"name": "shard-1"})
         before = {one["metadata"]["name"]: one for one in client.must("GET", MAPS)["items"]}
@@ -87,7 +88,7 @@ class Moves(unittest.TestCase):
         self.move("mover", cluster, "shard-2")
         status = self.moved("mover")
         seen = [one["object"].get("status", {}).get("phase") for one in phases.events]
-        self.assertEqual(list(dict.fromkeys(seen))[1:], ["Migrating", "OriginCleanup", "DestinationFinalize", "Completed"], seen)
+        self.assertEqual([one for one in dict.fromkeys(seen) if one not in (None, "Preparing")], ["Migrating", "OriginCleanup", "DestinationFinalize", "Completed"], seen)
         self.assertEqual(status["originShard"], "shard-1")
         self.assertGreater(status["entriesCopied"], 30)
         kit.eventually(lambda: self.holders(cluster) == ["shard-2"])
@@ -105,9 +106,14 @@ class Moves(unittest.TestCase):
         self.assertEqual(client.must("GET", "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster")["metadata"]["annotations"]
                          ["core.kcp.io/shard"], "shard-2")
         kit.eventually(lambda: watch.ended_at is not None, what="the watch at the origin ends")
-        for path in (f"{MAPS}?watch=true&resourceVersion={listed}", f"{MAPS}?limit=5&continue={page}"):
+        for path in (f"{MAPS}?watch=true&resourceVersion={early}", f"{MAPS}?limit=5&continue={page}"):
             self.assertEqual(client.get(path).status, 410, path)
+        resumed = kit.Watch(client, MAPS + f"?watch=true&resourceVersion={listed}")
         client.must("POST", MAPS, config_map("new"))
+        kit.eventually(lambda: resumed.events and resumed.events[-1]["object"]["metadata"]["name"] == "new", what="it goes on")
+        told = {one["object"]["metadata"]["name"]: one["object"]["metadata"]["resourceVersion"] for one in resumed.events}
+        self.assertEqual({name: told.get(name) for name in after},
+                         {name: one["metadata"]["resourceVersion"] for name, one in after.items()})
         self.assertEqual(self.installation.client("/clusters/root:mover:child").get(MAPS).status, 200)
         kit.eventually(lambda: not self.leftovers("shard-1", cluster), what="the origin forgets it")
         # Its Workspace finds it where it is now.
@@ -259,15 +265,20 @@ class Moves(unittest.TestCase):
             self.assertIn(user.request("POST", "/apis/migration.kcp.io/v1alpha1/logicalclusterdumps", dump).status, (403, 404))
         for name in ("root", "system:admin"):
             self.assertEqual(self.root.request("POST", MIGRATIONS, migration("never", name, "shard-2")).status, 403)
-        self.move("nowhere", cluster, "no-such-shard")
-        kit.eventually(lambda: "not known" in json.dumps(self.root.must("GET", f"{MIGRATIONS}/nowhere").get("status", {})))
+        for shard, why in (("no-such-shard", "there is no such Shard"), ("shard-1", "the logical cluster is there")):
+            answer = self.root.request("POST", MIGRATIONS, migration("nowhere", cluster, shard))
+            self.assertEqual((answer.status, answer.json["message"]), (422, (
+                f'LogicalClusterMigration.migration.kcp.io "nowhere" is invalid: spec.destinationShard: Invalid value: "{shard}": {why}')))
+        shard_2 = "/apis/core.kcp.io/v1alpha1/shards/shard-2"
+        self.root.must("PATCH", shard_2, {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": "true"}}}, headers=MERGE)
+        self.move("nowhere", cluster, "shard-2")
+        kit.eventually(lambda: "takes no logical" in json.dumps(self.root.must("GET", f"{MIGRATIONS}/nowhere").get("status", {})))
         self.assertEqual(self.root.request("POST", MIGRATIONS, migration("twice", cluster, "shard-2")).status, 409)
-        answer = self.root.request("PATCH", f"{MIGRATIONS}/nowhere", {"spec": {"destinationShard": "shard-2"}}, headers=MERGE)
+        answer = self.root.request("PATCH", f"{MIGRATIONS}/nowhere", {"spec": {"destinationShard": "root"}}, headers=MERGE)
         self.assertEqual(answer.status, 422, answer)
         self.root.must("DELETE", f"{MIGRATIONS}/nowhere")
         kit.eventually(lambda: self.root.get(f"{MIGRATIONS}/nowhere").status == 404)
-        self.move("same", cluster, "shard-1")
-        self.moved("same", phase="Failed")
+        self.root.must("PATCH", shard_2, {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": None}}}, headers=MERGE)
         self.assertEqual(client.get(MAPS).status, 200)
 
 
