@@ -78,7 +78,7 @@ TEST(Rebalance, GR605_StopsAtTheMostMoves) {
   EXPECT_EQ(plan.left, std::vector<std::string>{"a: 1.70 of the mean, after --max-moves"});
 }
 
-TEST(Rebalance, GR_T604_APlanAfterThePlanIsEmpty) {
+TEST(Rebalance, GR605_APlanAfterThePlanIsEmpty) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
     std::vector<RebalanceShard> shards;

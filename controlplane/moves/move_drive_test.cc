@@ -332,7 +332,7 @@ class Disturbed : public DriveTest {
 
 class DisturbedMove : public Disturbed, public ::testing::WithParamInterface<unsigned> {};
 
-TEST_P(DisturbedMove, GR_T601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
+TEST_P(DisturbedMove, GR601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
   random_.seed(GetParam());
   for (int i = 0; i < 600 && !stored_.over; ++i) {
     disturb();

@@ -167,7 +167,7 @@ class Moves(unittest.TestCase):
         self.assertEqual(found, acknowledged)
 
     def test_a_crash_at_any_time_leaves_one_owner(self):
-        """GR-601: shards are killed while a logical cluster moves; it ends on one shard with all that was acknowledged."""
+        """GR-601, GR-T601: shards are killed while a logical cluster moves; it ends on one shard with all that was acknowledged."""
         client, cluster = self.workspace("crash", "shard-1")
         for number in range(60):
             client.must("POST", MAPS, config_map(f"m{number}", value="y" * 4000))
