@@ -21,23 +21,25 @@ namespace kintsugi::controlplane {
 /// time goes on from its store. Who asks for which is MoveDrive's business.
 /// Source: KK-212, GR-601 to GR-604.
 ///
-/// | step | at | does | answers |
-/// |---|---|---|---|
-/// | begin | destination | notes the move, drops pages of an earlier try | `arrived`, `most` rows;
-/// or `other`, a move whose copy is ready, which the origin is asked about first | | page | origin
-/// | reads rows behind `continue` as of `at`, the first as of now | `entries`
-/// [{key, value}], `continue`, `at`, `bytes` | | past | origin | looks for deletions before `until`
-/// | `floor`, `deleted` {resource: revision}, `complete` | | follow | origin | reads what was
-/// written after `after`; behind a fence all of it | `entries` (without value: deleted), `deleted`,
-/// `complete`, `more`; with the last of them behind a fence `rows`, `digest` | | take | destination
-/// | keeps a page, where nobody sees it | – | | fence | origin | no write is committed any more,
-/// for 5 s at most | `revision`, `at` | | ready | destination | says that the copy is whole, and
-/// will be when it starts again | – | | switch | origin | **gives the cluster away**, if the fence
-/// is the one of `at` | `moved` | | arrive | destination | pages become rows, behind `revision` |
-/// `rows`, `revision` | | leave | origin | forgets the logical cluster, which is its owner's no
-/// more | – | | settle | destination | nobody asks for an earlier step any more | – | | release |
-/// origin | writes go on, unless the cluster was given away | `moved`, `ask` | | abandon |
-/// destination | drops the pages, unless it has arrived | `arrived` |
+/// Steps in their order, at the origin (O) or the destination (D), and what they answer:
+/// - `begin` (D) notes the move, drops pages of an earlier try: `arrived`, `most` rows; or `other`,
+///   a move whose copy is ready, which the origin is asked about first
+/// - `page` (O) reads rows behind `continue` as of `at`, the first as of now: `entries`
+///   [{key, value}], `continue`, `at`, `bytes`
+/// - `past` (O) looks for deletions before `until`: `floor`, `deleted` {resource: revision},
+///   `complete`
+/// - `follow` (O) reads what was written after `after`, behind a fence all of it: `entries`
+///   (without value: deleted), `deleted`, `complete`, `more`; with the last of them behind a fence
+///   `rows`, `digest`
+/// - `take` (D) keeps a page, where nobody sees it
+/// - `fence` (O): no write is committed any more, for 5 s at most: `revision`, `at`
+/// - `ready` (D) says that the copy is whole, and will be when it starts again
+/// - `switch` (O) **gives the cluster away**, if the fence is the one of `at`: `moved`
+/// - `arrive` (D): pages become rows, behind `revision`: `rows`, `revision`
+/// - `leave` (O) forgets the logical cluster, which is its owner's no more
+/// - `settle` (D): nobody asks for an earlier step any more
+/// - `release` (O): writes go on, unless the cluster was given away: `moved`, `ask`
+/// - `abandon` (D) drops the pages, unless it has arrived: `arrived`
 ///
 /// `page` and `follow` answer `gone` where the store has dropped the history that they need.
 /// Keys and values are base64; the pages become rows in one transaction. The row that says who owns
