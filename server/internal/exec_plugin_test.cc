@@ -70,7 +70,7 @@ int with_helper() {
   std::atomic<bool> ended{false};
   std::string hung;
   std::thread hangs([&] {  // nobody waits for it
-    hung = said(shell("touch " + folder + "/begun; sleep 600"));
+    hung = said(shell("touch " + folder + "/begun; exec sleep 600"));
     ended = true;
   });
   while (!file_exists(folder + "/begun")) {
