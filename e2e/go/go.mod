@@ -3,6 +3,7 @@ module kintsugi.dev/e2e
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-logr/logr v1.4.3
 	github.com/summerwind/h2spec v2.2.1+incompatible
 	golang.org/x/net v0.57.0
