@@ -249,6 +249,30 @@ TEST(SlotHistory, WhenWrittenAndRead_T29_NothingIsLost) {
   EXPECT_FALSE(read->rolled_back_since("b", 2));
 }
 
+TEST(SlotHistory, WhenThousandShardsChangeOften_AGG509_TheRecordFitsATransaction) {
+  std::vector<std::string> uids;
+  for (int i = 0; i < 1'000; ++i) {
+    uids.push_back("5f0c1f9e-0000-4000-8000-" + std::to_string(100'000'000'000 + i));
+  }
+  SlotChange change;
+  change.present = uids;
+  SlotHistory history = *SlotHistory().changed(change, 1);
+  for (int i = 0; i < 300; ++i) {
+    change.present[static_cast<std::size_t>(i * 7 % 1'000)] =
+        "5f0c1f9e-1111-4000-8000-" + std::to_string(100'000'000'000 + i);
+    history = *history.changed(change, i + 2);
+  }
+  const std::string text = history.to_json().dump();
+  EXPECT_LT(text.size(), 300'000U);
+  const Expected<SlotHistory> read = SlotHistory::from_json(*krm::Json::parse(text));
+  ASSERT_TRUE(read);
+  for (std::uint32_t generation = 1; generation <= history.current().generation; ++generation) {
+    const SlotTable* const table = history.find(generation);
+    ASSERT_EQ(table == nullptr, read->find(generation) == nullptr);
+    EXPECT_TRUE(table == nullptr || *table == *read->find(generation)) << generation;
+  }
+}
+
 TEST(SlotHistory, WhenGenerationsRunOut_TheyBeginAnewUnderAnotherCheck) {
   SlotHistory history = history_of({"uid-a"}, kMaxGeneration);
   const std::uint32_t before = cursor_check(kDeployments, history.current().uids, history.era());
@@ -259,11 +283,15 @@ TEST(SlotHistory, WhenGenerationsRunOut_TheyBeginAnewUnderAnotherCheck) {
 }
 
 TEST(SlotHistory, WhenRecordIsBroken_SaysSo) {
-  for (const char* text :
-       {"{}", R"({"generations":[],"present":[]})",
-        R"({"generations":[{"generation":2,"uids":["a"]}],"present":[]})",
-        R"({"generations":[{"generation":2,"uids":[]},{"generation":2,"uids":[]}],"present":[]})",
-        R"({"generations":[{"generation":0,"uids":[]}],"present":[]})"}) {
+  for (
+      const char* text :
+      {"{}", R"({"generations":[],"present":[]})",
+       R"({"generations":[{"generation":2,"uids":["a"]}],"present":[]})",
+       R"({"generations":[{"generation":2,"uids":[]},{"generation":2,"uids":[]}],"present":[]})",
+       R"({"generations":[{"generation":0,"uids":[]}],"present":[]})",
+       R"({"generations":[{"generation":1,"uids":["a"]},{"generation":2,"set":[[2,"c"]]}],"present":[true]})",
+       R"({"generations":[{"generation":1,"uids":["a"]},{"generation":2,"set":[[-1,"c"]]}],"present":[true]})",
+       R"({"generations":[{"generation":1,"uids":["a"]},{"generation":2,"set":[[1]]}],"present":[true]})"}) {
     EXPECT_FALSE(SlotHistory::from_json(*krm::Json::parse(text))) << text;
   }
 }

@@ -19,6 +19,52 @@ std::int64_t integer(const Json& object, std::string_view key) {
   return member == nullptr ? 0 : member->as_integer();
 }
 
+/// "uids": all of them; else "set": those that differ from the table before, by their slots.
+bool read_uids(const Json& table, const std::vector<SlotTable>& before,
+               std::vector<std::string>& out) {
+  if (const Json* uids = table.find("uids")) {
+    for (const Json& uid : uids->items()) {
+      out.emplace_back(uid.as_string());
+    }
+    return true;
+  }
+  out = before.empty() ? std::vector<std::string>() : before.back().uids;
+  if (const Json* set = table.find("set")) {
+    for (const Json& each : set->items()) {
+      const Json::Array& pair = each.items();
+      const std::int64_t slot = pair.size() == 2 ? pair[0].as_integer() : -1;
+      if (slot < 0 || static_cast<std::size_t>(slot) > out.size()) {
+        return false;
+      }
+      if (static_cast<std::size_t>(slot) == out.size()) {
+        out.emplace_back();
+      }
+      out[static_cast<std::size_t>(slot)] = pair[1].as_string();
+    }
+  }
+  return true;
+}
+
+/// As read_uids() reads it: a thousand shards are 40 kB, and what one change makes of them is not.
+void write_uids(Json& out, const std::vector<std::string>& uids,
+                const std::vector<std::string>& before) {
+  Json set = Json::array();
+  for (std::size_t slot = 0; slot < uids.size(); ++slot) {
+    if (slot >= before.size() || uids[slot] != before[slot]) {
+      set.push_back(Json::array({Json(static_cast<std::int64_t>(slot)), Json(uids[slot])}));
+    }
+  }
+  if (uids.size() >= before.size() && set.items().size() < uids.size()) {
+    out["set"] = std::move(set);
+    return;
+  }
+  Json all = Json::array();
+  for (const std::string& uid : uids) {
+    all.push_back(uid);
+  }
+  out["uids"] = std::move(all);
+}
+
 }  // namespace
 
 SlotHistory::SlotHistory() : tables_(1) {}
@@ -35,10 +81,8 @@ Expected<SlotHistory> SlotHistory::from_json(const Json& record) {
     SlotTable table;
     table.generation = static_cast<std::uint32_t>(integer(each, "generation"));
     table.made_at = integer(each, "madeAt");
-    if (const Json* uids = each.find("uids")) {
-      for (const Json& uid : uids->items()) {
-        table.uids.emplace_back(uid.as_string());
-      }
+    if (!read_uids(each, out.tables_, table.uids)) {
+      return fail(Errc::kCorrupt, "the slot table has a slot behind its end");
     }
     const bool rises = out.tables_.empty() || out.tables_.back().generation < table.generation;
     if (!rises || table.generation == 0 || table.generation > kMaxGeneration) {
@@ -68,15 +112,14 @@ Expected<SlotHistory> SlotHistory::from_json(const Json& record) {
 
 Json SlotHistory::to_json() const {
   Json tables = Json::array();
+  const std::vector<std::string> none;
+  const std::vector<std::string>* before = &none;
   for (const SlotTable& table : tables_) {
-    Json uids = Json::array();
-    for (const std::string& uid : table.uids) {
-      uids.push_back(uid);
-    }
-    tables.push_back(
-        Json::object({{"generation", Json(static_cast<std::int64_t>(table.generation))},
-                      {"madeAt", Json(table.made_at)},
-                      {"uids", std::move(uids)}}));
+    Json one = Json::object({{"generation", Json(static_cast<std::int64_t>(table.generation))},
+                             {"madeAt", Json(table.made_at)}});
+    write_uids(one, table.uids, *before);
+    before = &table.uids;
+    tables.push_back(std::move(one));
   }
   Json present = Json::array();
   for (const bool each : present_) {

@@ -36,7 +36,8 @@ struct SlotChange {
 };
 
 /// The slot table and the generations before it that cursors may still name. Immutable: a change
-/// makes a new one, which all loops then share. One record in the store says it all (to_json).
+/// makes a new one, which all loops then share. One record in the store says it all (to_json): the
+/// oldest table, and of each later one what differs.
 class SlotHistory {
  public:
   /// An installation that has seen no shard.
