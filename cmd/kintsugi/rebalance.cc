@@ -16,6 +16,7 @@
 #include "cmd/kintsugi/text_table.h"
 #include "cmd/kintsugi/workspace_path.h"
 #include "krm/annotations.h"
+#include "krm/path_prefixes.h"
 #include "server/files.h"
 
 namespace kintsugi::cmd {
@@ -23,8 +24,10 @@ namespace {
 
 using krm::Json;
 
-constexpr const char* kMigrations =
-    "/clusters/root/apis/migration.kcp.io/v1alpha1/logicalclustermigrations";
+constexpr std::string_view kMigrations = "/apis/migration.kcp.io/v1alpha1/logicalclustermigrations";
+
+std::string migrations() { return std::string(krm::kRootClusterPath).append(kMigrations); }
+
 constexpr std::string_view kLabel = "kintsugi.dev/rebalance";
 constexpr int kMovesPerShard = 2;
 constexpr Duration kLook = milliseconds(300);
@@ -93,7 +96,8 @@ class Rebalancer {
   }
 
   Expected<RebalancePlan> plan(const RebalanceLimits& limits) {
-    Expected<std::vector<Json>> found = list("/clusters/root/apis/core.kcp.io/v1alpha1/shards");
+    Expected<std::vector<Json>> found =
+        list(std::string(krm::kRootClusterPath) + "/apis/core.kcp.io/v1alpha1/shards");
     if (!found) {
       return fail(std::move(found.error()));
     }
@@ -109,8 +113,10 @@ class Rebalancer {
       shard.unschedulable =
           one.text({"metadata", "annotations", krm::kUnschedulableAnnotation}) == "true" ||
           shard.labels.text({krm::kUnschedulableAnnotation}) == "true";
-      Expected<Json> loads = client_->send(
-          "GET", "/shards/" + percent_encode(shard.name) + "/clusters/*/debug/logical_clusters");
+      Expected<Json> loads = client_->send("GET", std::string(krm::kShardsPrefix)
+                                                      .append(percent_encode(shard.name))
+                                                      .append(krm::kEverywhere)
+                                                      .append("/debug/logical_clusters"));
       if (!loads) {
         return fail(loads.error().clone().at("shard " + shard.name));
       }
@@ -130,7 +136,7 @@ class Rebalancer {
       shards.push_back(std::move(shard));
     }
     Expected<std::vector<Json>> workspaces =
-        list("/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaces");
+        list(std::string(krm::kEverywhere) + "/apis/tenancy.kcp.io/v1alpha1/workspaces");
     if (!workspaces) {
       return fail(std::move(workspaces.error()));
     }
@@ -189,7 +195,7 @@ class Rebalancer {
   }
 
   Expected<void> cancel() {
-    Expected<std::vector<Json>> found = list(std::string(kMigrations), std::string(kLabel));
+    Expected<std::vector<Json>> found = list(migrations(), std::string(kLabel));
     if (!found) {
       return fail(std::move(found.error()));
     }
@@ -212,7 +218,7 @@ class Rebalancer {
 
  private:
   static std::string target(const std::string& name) {
-    return std::string(kMigrations) + "/" + percent_encode(name);
+    return migrations() + "/" + percent_encode(name);
   }
   static int busy(const std::map<std::string, RebalanceMove>& running, const std::string& shard) {
     return static_cast<int>(std::count_if(running.begin(), running.end(), [&](const auto& one) {
@@ -256,7 +262,7 @@ class Rebalancer {
     object.make({"metadata", "labels", kLabel}) = "true";
     object.make({"spec", "logicalCluster"}) = move.cluster;
     object.make({"spec", "destinationShard"}) = move.to;
-    Expected<Json> made = client_->send("POST", kMigrations, object);
+    Expected<Json> made = client_->send("POST", migrations(), object);
     if (made) {
       std::printf("%s: from %s to %s\n", shown(move).c_str(), move.from.c_str(), move.to.c_str());
       std::fflush(stdout);
