@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -295,23 +294,13 @@ func (w *World) end() {
 	}
 }
 
-// startProxies makes two replicas: the second one begins with a copy of the first one's slot table and token key.
+// startProxies makes two replicas with one slot table and token key.
 func (w *World) startProxies() {
 	for number := range 2 {
 		name := fmt.Sprintf("p%d", number+1)
 		folder := filepath.Join(w.installation.Dir, name)
 		w.must(os.Mkdir(folder, 0o700))
 		proxy := &Proxy{Name: name, port: e2e.FreePort(w.t), config: filepath.Join(w.installation.State, "proxy", name+".yaml")}
-		if number == 1 {
-			copied := filepath.Join(folder, "copy")
-			for _, arguments := range [][]string{
-				{"store", "backup", "--from", filepath.Join(w.installation.Dir, "p1", "data"), "--to", copied},
-				{"store", "restore", "--from", copied, "--to", filepath.Join(folder, "data")}} {
-				if out, err := exec.Command(e2e.Binary(w.t), arguments...).CombinedOutput(); err != nil {
-					w.t.Fatalf("%v: %v\n%s", arguments, err, out)
-				}
-			}
-		}
 		w.must(w.configure(proxy, folder))
 		w.proxies = append(w.proxies, proxy)
 		w.must(proxy.Start(w))
@@ -342,7 +331,7 @@ func (w *World) configure(proxy *Proxy, folder string) error {
 	}
 	config = strings.ReplaceAll(config, fmt.Sprintf("port: %d", w.installation.Port), fmt.Sprintf("port: %d", proxy.port))
 	config = regexp.MustCompile(`(?m)^shutdown:.*\n(^\s+.*\n)*`).ReplaceAllString(config, "")
-	config += "aggregation:\n  resync: {spread_ms: 2000}\n  watch: {group_linger_ms: 2000, group_log_bytes: 1048576, resume_events: 256}\nshutdown: {spread_ms: 1000, grace_ms: 5000}\n"
+	config += "aggregation:\n  shared_file: " + filepath.Join(w.installation.Dir, "replicas") + "\n  resync: {spread_ms: 2000}\n  watch: {group_linger_ms: 2000, group_log_bytes: 1048576, resume_events: 256}\nshutdown: {spread_ms: 1000, grace_ms: 5000}\n"
 	return os.WriteFile(proxy.config, []byte(config), 0o600)
 }
 
