@@ -2,12 +2,19 @@ package growing
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	e2e "kintsugi.dev/e2e"
 )
 
 const insideMark = "KINTSUGI_GROWING_INSIDE"
@@ -54,8 +61,140 @@ func TestGR_901_NothingIsLostOnTheWay(t *testing.T) {
 	}
 }
 
+// run plays faults over clients for so long, heals everything, and checks what they saw.
 func run(t *testing.T, length time.Duration) {
+	seed := time.Now().UnixNano() % 1_000_000_000
+	if wished, err := strconv.ParseInt(os.Getenv("KINTSUGI_GROWING_SEED"), 10, 64); err == nil {
+		seed = wished
+	}
+	t.Logf("seed %d, %v (again with KINTSUGI_GROWING_SEED=%d)", seed, length, seed)
 	w := start(t)
 	w.fill(2)
-	t.Logf("up after %v, clusters %v", w.now(), w.clusters)
+	t.Logf("up after %v, clusters %v", w.now().Round(time.Millisecond), w.clusters)
+	l := &Workload{w: w, book: &Book{}, refused: map[string]int{}}
+	watchers := l.watchers(seed)
+	var everybody, busy sync.WaitGroup
+	whole, finish := context.WithCancel(context.Background())
+	defer finish()
+	for _, one := range watchers {
+		everybody.Go(func() { one.run(whole) })
+	}
+	everybody.Go(func() { w.supervise(whole) })
+	script := newFaults(w, seed)
+	short, calm := context.WithTimeout(whole, length)
+	defer calm()
+	for number := range 8 {
+		busy.Go(func() { l.newWriter(number, seed+int64(number)).run(short) })
+	}
+	if os.Getenv("KINTSUGI_GROWING_WITHOUT") != "all" {
+		busy.Go(func() { script.run(short, 3*time.Second) })
+	}
+	busy.Wait()
+	w.Say("all is healed")
+	l.last(100, seed)
+	l.judge(watchers)
+	finish()
+	everybody.Wait()
+	l.report(t, watchers, script)
+}
+
+func (l *Workload) watchers(seed int64) (out []*Watcher) {
+	for _, shard := range []string{"root", "shard-1"} {
+		for number, cluster := range l.w.clusters[shard] {
+			for turn := range 2 {
+				out = append(out, l.newWatcher(fmt.Sprintf("%s-%d.%d", shard, number, turn), shard, cluster, seed+int64(1000+len(out))))
+			}
+		}
+	}
+	for turn := range 3 {
+		out = append(out, l.newWatcher(fmt.Sprintf("all.%d", turn), "", "*", seed+int64(1000+len(out))))
+	}
+	return out
+}
+
+// judge fails what is wrong; watchers get time to hear the last.
+func (l *Workload) judge(watchers []*Watcher) {
+	for _, one := range watchers {
+		var err error
+		for begin := l.w.now(); ; time.Sleep(500 * time.Millisecond) {
+			if err = one.check(l.book.Chains(), l.w.Excused); err == nil || l.w.now() > begin+40*time.Second {
+				break
+			}
+		}
+		if err != nil {
+			l.w.Fail("%v", err)
+		}
+	}
+	if l.book.fault != "" {
+		l.w.Fail("%s", l.book.fault)
+	}
+	if err := Linearizable(Settled(l.history)); err != nil {
+		l.w.Fail("%v", err)
+	}
+	if err := l.sameEnd(); err != nil {
+		l.w.Fail("%v", err)
+	}
+}
+
+// sameEnd compares what both proxies and all processes of shards have at the end with the last reads.
+func (l *Workload) sameEnd() error {
+	want := map[string]string{}
+	for _, o := range l.history {
+		if o.Client == 100 && o.Verb == Read && o.Outcome == Done {
+			want[o.Key] = o.Version
+		}
+	}
+	lists := map[string]map[string]string{}
+	for _, place := range append(append([]string{}, proxies...), replicas...) {
+		certificate := "shard-admin"
+		if strings.HasPrefix(place, "proxy") {
+			certificate = "admin"
+		}
+		list, err := l.w.ask(l.w.Client(certificate), "GET", l.w.url(place)+"/clusters/*/api/v1/configmaps?"+selector, nil)
+		if err != nil || list.status != 200 {
+			return fmt.Errorf("list at the end of %s: %v %v", place, list, err)
+		}
+		lists[place] = map[string]string{}
+		for i := range list.Items {
+			lists[place][list.Items[i].key()] = list.Items[i].Data["version"]
+		}
+	}
+	for _, half := range []string{"-a", "-b"} {
+		both := maps.Clone(lists["root"+half])
+		maps.Copy(both, lists["shard-1"+half])
+		lists["processes"+half] = both
+	}
+	for _, place := range []string{"proxy", "proxy-2", "processes-a", "processes-b"} {
+		if err := e2e.Difference(want, lists[place]); err != nil {
+			return fmt.Errorf("the end at %s: %w", place, err)
+		}
+	}
+	return nil
+}
+
+func (l *Workload) report(t *testing.T, watchers []*Watcher, script *Faults) {
+	done, events, starts, expired, segments := map[string]int{}, 0, 0, 0, 0
+	for _, o := range l.history {
+		done[string(o.Verb)+" "+string(o.Outcome)]++
+	}
+	for _, one := range watchers {
+		starts, expired, segments = starts+one.starts, expired+one.expired, segments+len(one.segments)
+		for _, segment := range one.segments {
+			events += len(segment.Events)
+		}
+	}
+	t.Logf("operations %d: %v", len(l.history), done)
+	t.Logf("watches: %d events, %d connections, %d lists, %d times 410; faults %v", events, starts, segments, expired, script.counts)
+	for _, why := range slices.Sorted(maps.Keys(l.refused)) {
+		if l.refused[why] > 20 {
+			t.Logf("refused %d times: %s", l.refused[why], why)
+		}
+	}
+	if len(l.w.failures) == 0 {
+		return
+	}
+	t.Logf("what happened:\n%s", strings.Join(l.w.said, "\n"))
+	for _, failure := range l.w.failures {
+		t.Error(failure)
+	}
 }
