@@ -198,7 +198,9 @@ void attempt(const WriteOpPtr& op) {
   }
   op->old = std::make_unique<krm::Json>(std::move(*old));
   if (Expected<void> done = check_preconditions(*op); !done) {
-    op->refuse(std::move(done.error()));
+    if (!look_again(op, [op] { attempt(op); })) {
+      op->refuse(std::move(done.error()));
+    }
     return;
   }
   const auto delete_it = [op] {

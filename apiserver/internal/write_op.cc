@@ -173,7 +173,13 @@ bool look_again(const WriteOpPtr& op, std::function<void()> again) {
     return false;
   }
   op->is_current = true;
-  op->server.synchronize([again = std::move(again)](const Expected<void>&) { again(); });
+  op->server.synchronize([op, again = std::move(again)](const Expected<void>& done) {
+    if (done) {
+      again();
+    } else {
+      op->refuse(krm::unavailable("the store does not tell what is newest", 1));
+    }
+  });
   return true;
 }
 

@@ -64,6 +64,21 @@ class Etcd(unittest.TestCase):
         event = next(one for one in events if one["object"]["metadata"]["name"] == "read-on")
         self.assertEqual((event["type"], event["object"]["data"]), ("MODIFIED", {"a": "1"}))
 
+    def test_GR_119_nothing_is_refused_by_what_may_be_old(self):
+        made = self.client.must("POST", MAPS, {"metadata": {"name": "newer"}})
+        stale = {"preconditions": {"resourceVersion": str(int(made["metadata"]["resourceVersion"]) + 1)}}
+        self.up.kill("etcd", signal.SIGSTOP)
+        try:
+            for method, name, body in (("PUT", "nowhere", {"metadata": {"name": "nowhere"}}), ("DELETE", "nowhere", None), ("DELETE", "newer", stale)):
+                refused = self.client.request(method, f"{MAPS}/{name}", body)
+                self.assertEqual(refused.status, 503, refused)
+                self.assertIn("the store does not tell what is newest", refused.json["message"])
+        finally:
+            self.up.kill("etcd", signal.SIGCONT)
+        found = kit.eventually(lambda: self.client.must("GET", f"{MAPS}/newer"), 20)
+        self.assertEqual(found["metadata"], made["metadata"])
+        self.assertEqual(self.client.request("DELETE", f"{MAPS}/newer", stale).status, 409)
+
     def test_GR_111_the_largest_object(self):
         roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
 
