@@ -31,6 +31,7 @@ TIMES = HERE.parent / "build" / "e2e_times.json"  # of the last run of each topi
 TYPICAL = HERE / "times.json"  # the same, seconds on 2 cores, for what has not run here yet; a topic that is not there is short
 MARK = "KINTSUGI_E2E_RUN"
 MODEL_MINUTES = int(os.environ.setdefault("KINTSUGI_MODEL_MINUTES", "1"))  # of the model checker; more where somebody asks for it
+os.environ.setdefault("KINTSUGI_GROWING_SECONDS", "180")  # of e2e/go/growing
 LONGEST = 900 + 60 * MODEL_MINUTES  # seconds that a topic may take
 # A topic that runs with --all only says so, and why, in a line of its own: ONLY_WITH_ALL = "…". So do all Go packages:
 GO_ONLY_WITH_ALL = "Go modules take minutes to compile"

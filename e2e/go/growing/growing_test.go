@@ -91,7 +91,7 @@ func run(t *testing.T, length time.Duration) {
 	}
 	busy.Wait()
 	w.Say("all is healed")
-	l.last(100, seed)
+	l.last(seed)
 	l.judge(watchers)
 	finish()
 	everybody.Wait()
@@ -112,18 +112,37 @@ func (l *Workload) watchers(seed int64) (out []*Watcher) {
 	return out
 }
 
+// soon waits until something is right, and fails the run if it stays wrong.
+func (l *Workload) soon(check func() error) {
+	for begin := l.w.now(); ; time.Sleep(500 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if l.w.now() > begin+40*time.Second {
+			l.w.Fail("%v", err)
+			return
+		}
+	}
+}
+
+// goneIsTold looks at what is not there at the end: somebody must have been told of its deletion.
+func (l *Workload) goneIsTold() error {
+	chains := l.book.Chains()
+	for _, o := range l.history {
+		chain := chains[o.Key]
+		if o.Client == lastReader && o.Outcome == Absent && len(chain) > 0 && !chain[len(chain)-1].Deleted {
+			return fmt.Errorf("%s is gone, and no watch was told after %+v", o.Key, chain[len(chain)-1])
+		}
+	}
+	return nil
+}
+
 // judge fails what is wrong; watchers get time to hear the last.
 func (l *Workload) judge(watchers []*Watcher) {
+	l.soon(l.goneIsTold)
 	for _, one := range watchers {
-		var err error
-		for begin := l.w.now(); ; time.Sleep(500 * time.Millisecond) {
-			if err = one.check(l.book.Chains(), l.w.Excused); err == nil || l.w.now() > begin+40*time.Second {
-				break
-			}
-		}
-		if err != nil {
-			l.w.Fail("%v", err)
-		}
+		l.soon(func() error { return one.check(l.book.Chains(), l.w.Excused) })
 	}
 	if l.book.fault != "" {
 		l.w.Fail("%s", l.book.fault)
@@ -140,7 +159,7 @@ func (l *Workload) judge(watchers []*Watcher) {
 func (l *Workload) sameEnd() error {
 	want := map[string]string{}
 	for _, o := range l.history {
-		if o.Client == 100 && o.Verb == Read && o.Outcome == Done {
+		if o.Client == lastReader && o.Verb == Read && o.Outcome == Done {
 			want[o.Key] = o.Version
 		}
 	}

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	epoch    = 20 * time.Second // so long a set of keys is used: histories of a key stay short
-	perEpoch = 3                // keys of a logical cluster
-	selector = "labelSelector=growing%3Dyes"
+	epoch      = 20 * time.Second // so long a set of keys is used: histories of a key stay short
+	lastReader = 100              // number of the client that reads at the end
+	perEpoch   = 3                // keys of a logical cluster
+	selector   = "labelSelector=growing%3Dyes"
 )
 
 // Workload is what clients do, and what they heard.
@@ -233,8 +234,8 @@ func (c *writer) list(cluster, place, url string, client *http.Client) {
 }
 
 // last reads every key that was ever used, once all is well again: what was acknowledged is there, and nothing else.
-func (l *Workload) last(number int, seed int64) {
-	reader := l.newWriter(number, seed)
+func (l *Workload) last(seed int64) {
+	reader := l.newWriter(lastReader, seed)
 	keys := map[string]bool{}
 	for _, o := range l.history {
 		keys[o.Key] = true
@@ -243,7 +244,7 @@ func (l *Workload) last(number int, seed int64) {
 		cluster := key[:strings.Index(key, "/")]
 		for clock := l.w.now(); ; time.Sleep(200 * time.Millisecond) {
 			place := proxies[reader.random.Intn(len(proxies))]
-			got := reader.send(Operation{Key: key, Client: number, Verb: Read}, place, l.w.url(place)+mapsOf(cluster), reader.http["admin"])
+			got := reader.send(Operation{Key: key, Client: lastReader, Verb: Read}, place, l.w.url(place)+mapsOf(cluster), reader.http["admin"])
 			if got == Done || got == Absent {
 				break
 			}
