@@ -128,8 +128,8 @@ struct WriteOp final : PendingWrite, std::enable_shared_from_this<WriteOp> {
 using WriteOpPtr = std::shared_ptr<WriteOp>;
 
 /// What is to be refused may be there already, written by another process: runs `again` once, when
-/// that shows; where the store does not tell, the write is refused for that. False: there is nothing
-/// to wait for.
+/// that shows; where the store does not tell, the write is refused for that. False: there is
+/// nothing to wait for.
 [[nodiscard]] bool look_again(const WriteOpPtr& op, std::function<void()> again);
 
 /// Does what op->write says; op->done hears of it.
