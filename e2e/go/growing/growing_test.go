@@ -61,7 +61,7 @@ func TestGR_901_NothingIsLostOnTheWay(t *testing.T) {
 	}
 }
 
-// run plays faults over clients for so long, heals everything, and checks what they saw.
+// run plays faults (GR-902) over clients for so long, heals everything, and checks what they saw.
 func run(t *testing.T, length time.Duration) {
 	seed := time.Now().UnixNano() % 1_000_000_000
 	if wished, err := strconv.ParseInt(os.Getenv("KINTSUGI_GROWING_SEED"), 10, 64); err == nil {
