@@ -253,7 +253,7 @@ void FleetSource::on_refused(HubList& list, int status) {
   if (list.part == Part::kClusters) {
     list.listed = true;
     list.version = (list.version + 1) % std::size(kClusterVersions);
-    loop_.post(alive_.guard([this, &list] {
+    loop_.post(alive_.guard([&list] {
       const std::string& target = list.machine().target();
       const std::size_t end = target.find("/namespaces/");
       list.set_target(kClusterVersions[list.version] +

@@ -147,11 +147,12 @@ class Work final : public RoleWork {
     }
   }
 
-  /// A plan or a namespace concerns spaces, an address plan addresses.
+  /// An infra, a plan or a namespace concerns spaces, an address plan addresses; not by statuses,
+  /// which change as often as something in any space does.
   void follow_plans() {
     const Directory& directory = site_.directory();
     const auto spaces = [this](const CacheChange& change) {
-      if (!change.initial) {
+      if (!change.initial && !change.echo && !change.minor) {
         site_.directory().each_space([this](MessagingKind kind, const QueueKey& key) {
           site_.look_at(kind, key, Priority::kRetry);
         });

@@ -510,7 +510,7 @@ void Unit::stop(Duration patience, std::function<void()> done) {
       }
     }
   };
-  patience_.start(patience, [this, idle] {  // what runs now is cut
+  patience_.start(patience, [this] {  // what runs now is cut
     for (const auto& one : controllers_) {
       one->controller->cut([](const QueueKey&) { return true; });
     }
