@@ -117,6 +117,17 @@ class Infras(Case):
         tenants[0].ready("a")
         tenants[0].until("MessagingInfra", "infra1")
 
+    def test_MS010_a_tenant_that_names_no_infra_gets_one_when_that_becomes_active(self):
+        [router] = self.routers("R0")
+        router.kill()
+        tenant = self.infra("ms010c", [router], namespaceSelector={"matchNames": ["ms010c"]})
+        tenant.until("MessagingInfra", "infra1", status="False")
+        tenant.make("MessagingTenant", {"metadata": {"name": "default"}, "spec": {}})
+        kit.eventually(lambda: "InfraNotFound" in str(tenant.get("MessagingTenant", "default").get("status", {}).get("conditions")), what="there is none for it")
+        router.start()
+        tenant.until("MessagingInfra", "infra1")
+        tenant.until("MessagingTenant", "default")
+
     def test_MS064_two_infras_with_one_router_leave_each_other_alone(self):
         router, = self.routers("R0")
         tenants = [self.infra(namespace, [router]) for namespace in ("one-router", "same-router")]

@@ -1,6 +1,8 @@
 #include "workers/messaging/messaging.h"
 
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/alive.h"
@@ -147,20 +149,32 @@ class Work final : public RoleWork {
     }
   }
 
-  /// An infra, a plan or a namespace concerns spaces, an address plan addresses; not by statuses,
-  /// which change as often as something in any space does.
+  /// A plan, a namespace or an infra concerns spaces, an address plan addresses. What we write to
+  /// statuses does not, which is as often as something in any space changes, but for whether an
+  /// infra is active.
   void follow_plans() {
     const Directory& directory = site_.directory();
-    const auto spaces = [this](const CacheChange& change) {
-      if (!change.initial && !change.echo && !change.minor) {
-        site_.directory().each_space([this](MessagingKind kind, const QueueKey& key) {
-          site_.look_at(kind, key, Priority::kRetry);
-        });
+    const auto look = [this] {
+      site_.directory().each_space([this](MessagingKind kind, const QueueKey& key) {
+        site_.look_at(kind, key, Priority::kRetry);
+      });
+    };
+    const auto says_more = [](const CacheChange& change) {
+      return !change.initial && !change.echo && !change.minor;
+    };
+    const auto spaces = [look, says_more](const CacheChange& change) {
+      if (says_more(change)) {
+        look();
       }
     };
     directory.space_plans->add_handler(spaces);
     directory.messaging_plans->add_handler(spaces);
-    directory.infras->add_handler(spaces);
+    directory.infras->add_handler([this, look, says_more](const CacheChange& change) {
+      const bool turned = infra_turned(change.key);
+      if (says_more(change) || (turned && !change.initial)) {
+        look();
+      }
+    });
     directory.namespaces->add_handler(spaces);
     for (const MessagingKind kind :
          {MessagingKind::kAddressPlan, MessagingKind::kMessagingAddressPlan}) {
@@ -177,6 +191,14 @@ class Work final : public RoleWork {
         }
       });
     }
+  }
+
+  /// Whether it has become active, or is no longer.
+  [[nodiscard]] bool infra_turned(const shards::ObjectKey& key) {
+    const ObjectRefKey infra = ref(MessagingKind::kInfra, key);
+    const CachedInfra* const cached = Directory::find(*site_.directory().infras, infra.key.view());
+    return cached != nullptr && cached->active ? active_infras_.insert(text_of(infra)).second
+                                               : active_infras_.erase(text_of(infra)) > 0;
   }
 
   [[nodiscard]] ObjectCache<CachedAddressPlan>& address_plans(MessagingKind kind) const {
@@ -230,6 +252,7 @@ class Work final : public RoleWork {
   }
 
   Site site_;
+  std::set<std::string> active_infras_;  // by text_of()
   InfraControl infras_;
   SpaceControl spaces_;
   AddressControl addresses_;

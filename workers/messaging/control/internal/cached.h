@@ -33,7 +33,10 @@ struct Cached {
   [[nodiscard]] krm::Json status_json() const;
 };
 
-using CachedInfra = Cached<MessagingInfra>;
+/// Infra, and whether its status says that spaces may be bound to it.
+struct CachedInfra : Cached<MessagingInfra> {
+  bool active = false;
+};
 using CachedPlan = Cached<MessagingPlan>;
 using CachedAddressPlan = Cached<AddressPlan>;
 /// Space, and the infra that its status says it is bound to.
@@ -76,6 +79,9 @@ template <class C, class Parse>
       cached.status = packed_status(*status);
       if constexpr (requires { cached.bound; }) {
         cached.bound = bound_infra(*status);
+      }
+      if constexpr (requires { cached.active; }) {
+        cached.active = status->text({"phase"}) == "Active";
       }
     }
     return cached;

@@ -11,7 +11,6 @@ namespace {
 Key key_of(const ObjectIdentity& id) { return {id.cluster, id.ns, id.name}; }
 
 /// An infra is chosen without a ref while it is so.
-constexpr std::string_view kActive = "Active";
 
 }  // namespace
 
@@ -46,8 +45,7 @@ Chosen<MessagingInfra> Directory::wanted_infra(const CachedSpace& space,
   ObjectRef ref = object.infra;
   std::vector<InfraCandidate> candidates;
   const auto add = [&](const CachedInfra& infra) {
-    candidates.push_back({&infra.parsed.object, infra.status_json().text({"phase"}) == kActive,
-                          infra.meta.deleting});
+    candidates.push_back({&infra.parsed.object, infra.active, infra.meta.deleting});
   };
   if (ref.empty() && plan != nullptr && !plan->infra.empty()) {
     // As the plan says it: its namespace and cluster are meant.
