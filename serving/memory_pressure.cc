@@ -67,13 +67,15 @@ ShedStep MemoryPressure::look(TimePoint now) {
   if (std::exchange(shortages_, shortages) != shortages) {
     run_out(now);
   }
-  if ((step() != ShedStep::kNone || part_of(own_memory(root_), budget) >= kFrom[1]) &&
+  std::size_t used = own_memory(root_);
+  if ((step() != ShedStep::kNone || part_of(used, budget) >= kFrom[1]) &&
       now - trimmed_ >= kTrimAgain) {
     trimmed_ = now;
     count(ShedStep::kCaches);
     ::malloc_trim(0);
+    used = own_memory(root_);
   }
-  ShedStep step = judge(own_memory(root_), budget);
+  ShedStep step = judge(used, budget);
   if (now < short_until_ && step < ShedStep::kTenants) {
     step = ShedStep::kTenants;
     step_.store(step, std::memory_order_relaxed);

@@ -353,7 +353,8 @@ std::vector<std::string> record_parts(Site& site, const SpaceFacts& facts, bool 
   record_resources(status, resource_texts(space_resources(site, facts)));
   std::vector<std::string> replaced;
   std::vector<std::string> names = part_names(facts);
-  const std::vector<SpaceAlias> aliases = space_aliases(site, facts);
+  const std::vector<SpaceAlias> aliases =
+      settled ? space_aliases(site, facts) : std::vector<SpaceAlias>();
   const auto alias_of = [&aliases](std::string_view part) {
     const auto at = std::find_if(aliases.begin(), aliases.end(),
                                  [part](const SpaceAlias& one) { return one.part == part; });
