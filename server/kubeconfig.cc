@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "http/wire.h"
 #include "krm/json.h"
+#include "krm/named_entry.h"
 #include "krm/yaml.h"
 #include "net/proxy_rules.h"
 #include "net/upstream.h"
@@ -279,21 +280,9 @@ std::string_view context_of(const std::string& path) {
   constexpr std::string_view kContext = "base";
   const auto text = read_file(path);
   const auto document = text ? krm::parse_yaml(*text) : Expected<Json>(Json());
-  return document && find_named(*document, "contexts", kContext) != nullptr ? kContext
-                                                                            : std::string_view();
-}
-
-const Json* find_named(const Json& document, std::string_view list, std::string_view name) {
-  const Json* entries = document.find(list);
-  if (entries == nullptr) {
-    return nullptr;
-  }
-  for (const Json& entry : entries->items()) {
-    if (entry.text({"name"}) == name) {
-      return &entry;
-    }
-  }
-  return nullptr;
+  return document && krm::find_named(*document, "contexts", kContext) != nullptr
+             ? kContext
+             : std::string_view();
 }
 
 Expected<KubeAccess> read_kubeconfig(const std::string& path, std::string_view context,
@@ -317,13 +306,13 @@ Expected<KubeAccess> kube_access(const Json& document, const std::string& folder
   const auto missing = [&](const std::string& what) {
     return fail(Errc::kConfig, origin + ": " + what);
   };
-  const Json* entry = find_named(document, "contexts", name);
+  const Json* entry = krm::find_named(document, "contexts", name);
   if (entry == nullptr) {
     return missing("no context \"" + name + "\"");
   }
-  const Json* cluster = find_named(document, "clusters", entry->text({"context", "cluster"}));
+  const Json* cluster = krm::find_named(document, "clusters", entry->text({"context", "cluster"}));
   const std::string_view user_name = entry->text({"context", "user"});
-  const Json* user = find_named(document, "users", user_name);
+  const Json* user = krm::find_named(document, "users", user_name);
   const Json* found = cluster != nullptr ? cluster->find("cluster") : nullptr;
   if (found == nullptr || (needs == KubeServer::kRequired && found->text({"server"}).empty())) {
     return missing("no server for the cluster of context \"" + name + "\"");
@@ -367,7 +356,7 @@ std::vector<std::string> kubeconfig_files(const std::string& path, std::string_v
     return files;
   }
   const std::string name(context.empty() ? document->text({"current-context"}) : context);
-  const Json* entry = find_named(*document, "contexts", name);
+  const Json* entry = krm::find_named(*document, "contexts", name);
   if (entry == nullptr) {
     return files;
   }
@@ -379,8 +368,8 @@ std::vector<std::string> kubeconfig_files(const std::string& path, std::string_v
       files.push_back(below(folder, file));
     }
   };
-  const Json* cluster = find_named(*document, "clusters", entry->text({"context", "cluster"}));
-  const Json* user = find_named(*document, "users", entry->text({"context", "user"}));
+  const Json* cluster = krm::find_named(*document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = krm::find_named(*document, "users", entry->text({"context", "user"}));
   add(cluster, "cluster", "certificate-authority");
   add(user, "user", "client-certificate");
   add(user, "user", "client-key");

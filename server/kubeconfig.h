@@ -63,10 +63,6 @@ enum class KubeServer : std::uint8_t { kRequired, kOptional };
                                                std::string_view context = {},
                                                KubeServer needs = KubeServer::kRequired);
 
-/// The entry of this name in "clusters", "users" or "contexts"; null when there is none.
-[[nodiscard]] const krm::Json* find_named(const krm::Json& document, std::string_view list,
-                                          std::string_view name);
-
 /// Names of the files that the context's cluster and user refer to; empty when it cannot be read.
 [[nodiscard]] std::vector<std::string> kubeconfig_files(const std::string& path,
                                                         std::string_view context = {});

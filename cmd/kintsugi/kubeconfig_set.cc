@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/named_entry.h"
 #include "krm/yaml.h"
 #include "server/files.h"
 
@@ -108,7 +109,7 @@ Expected<KubeconfigSet> KubeconfigSet::load(const std::vector<std::string>& file
 
 const Json* KubeconfigSet::find(std::string_view list, std::string_view name) const {
   for (const File& file : files_) {
-    if (const Json* entry = server::find_named(file.document, list, name)) {
+    if (const Json* entry = krm::find_named(file.document, list, name)) {
       return entry;
     }
   }
@@ -117,7 +118,7 @@ const Json* KubeconfigSet::find(std::string_view list, std::string_view name) co
 
 std::optional<Json> KubeconfigSet::content(std::string_view list, std::string_view name) const {
   for (const File& file : files_) {
-    if (const Json* entry = server::find_named(file.document, list, name)) {
+    if (const Json* entry = krm::find_named(file.document, list, name)) {
       const Json* value = entry->find(content_key(list));
       Json copy = value == nullptr ? Json::object() : *value;
       make_absolute(list, copy, file.path);
@@ -149,7 +150,7 @@ Expected<server::KubeAccess> KubeconfigSet::access() const {
 void KubeconfigSet::put(std::string_view list, std::string_view name, Json value) {
   File* target = &files_[home_];
   for (File& file : files_) {
-    if (server::find_named(file.document, list, name) != nullptr) {
+    if (krm::find_named(file.document, list, name) != nullptr) {
       target = &file;
       break;
     }

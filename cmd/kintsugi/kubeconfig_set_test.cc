@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "krm/named_entry.h"
 #include "krm/yaml.h"
 #include "server/files.h"
 
@@ -75,21 +76,20 @@ TEST_F(KubeconfigSetTest, WhenAWorkspaceIsEntered_OtherEntriesStay) {
 
   const Json document = stored(path);
   EXPECT_EQ(document.text({"current-context"}), kCurrentWorkspace);
-  const Json* cluster = server::find_named(document, "clusters", kCurrentWorkspace);
+  const Json* cluster = krm::find_named(document, "clusters", kCurrentWorkspace);
   ASSERT_NE(cluster, nullptr);
   EXPECT_EQ(cluster->text({"cluster", "server"}), "https://h:6443/clusters/root:a");
   EXPECT_EQ(cluster->text({"cluster", "tls-server-name"}), "proxy");
   EXPECT_EQ(cluster->text({"cluster", "unknown"}), "kept");
-  const Json* context = server::find_named(document, "contexts", kCurrentWorkspace);
+  const Json* context = krm::find_named(document, "contexts", kCurrentWorkspace);
   ASSERT_NE(context, nullptr);
   EXPECT_EQ(context->text({"context", "user"}), "ann");
   EXPECT_EQ(context->text({"context", "namespace"}), "work");
-  EXPECT_EQ(server::find_named(document, "clusters", "one")->text({"cluster", "server"}),
+  EXPECT_EQ(krm::find_named(document, "clusters", "one")->text({"cluster", "server"}),
             "https://h:6443/clusters/root");
-  EXPECT_NE(server::find_named(document, "clusters", "other"), nullptr);
-  EXPECT_EQ(
-      server::find_named(document, "contexts", kPreviousWorkspace)->text({"context", "cluster"}),
-      "one");
+  EXPECT_NE(krm::find_named(document, "clusters", "other"), nullptr);
+  EXPECT_EQ(krm::find_named(document, "contexts", kPreviousWorkspace)->text({"context", "cluster"}),
+            "one");
   EXPECT_EQ(server(load({path})), "https://h:6443/clusters/root:a");
 }
 
@@ -153,7 +153,7 @@ TEST_F(KubeconfigSetTest, WhenThereAreSeveralFiles_TheFirstWordCounts) {
   ASSERT_TRUE(set.save());
   EXPECT_EQ(stored(clusters).text({"current-context"}), "");
   const Json written = stored(rest);
-  EXPECT_EQ(server::find_named(written, "clusters", kCurrentWorkspace)
+  EXPECT_EQ(krm::find_named(written, "clusters", kCurrentWorkspace)
                 ->text({"cluster", "certificate-authority"}),
             server::absolute_path(folder_ + "/ca.crt"));
   EXPECT_EQ(server(load({clusters, rest})), "https://first/clusters/root:a");

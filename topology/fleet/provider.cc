@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "krm/named_entry.h"
 #include "krm/yaml.h"
 
 namespace kintsugi::topology {
@@ -179,16 +180,8 @@ Judged<void> add_variables(const Json* variables, bool replaces, FleetExec& exec
 }  // namespace
 
 const Json* fleet_extension(const Json& cluster, std::string_view name) {
-  const Json* extensions = cluster.find("extensions");
-  if (extensions == nullptr) {
-    return nullptr;
-  }
-  for (const Json& one : extensions->items()) {
-    if (one.text({"name"}) == name) {
-      return one.find("extension");
-    }
-  }
-  return nullptr;
+  const Json* one = krm::find_named(cluster, "extensions", name);
+  return one == nullptr ? nullptr : one->find("extension");
 }
 
 Expected<std::vector<FleetProvider>> read_fleet_providers(std::string_view text,

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "http/wire.h"
+#include "krm/named_entry.h"
 #include "krm/yaml.h"
 #include "net/proxy_rules.h"
 #include "net/upstream.h"
@@ -65,19 +66,6 @@ bool is_said(const Json* value) {
   return value != nullptr && !value->is_null() &&
          !(value->is_string() && value->as_string().empty()) &&
          !((value->is_array() || value->is_object()) && value->size() == 0);
-}
-
-const Json* named(const Json& document, std::string_view list, std::string_view name) {
-  const Json* entries = document.find(list);
-  if (entries == nullptr) {
-    return nullptr;
-  }
-  for (const Json& entry : entries->items()) {
-    if (entry.text({"name"}) == name) {
-      return &entry;
-    }
-  }
-  return nullptr;
 }
 
 Judged<Secret> secret_text(const Json& user, std::string_view field) {
@@ -255,12 +243,12 @@ Judged<FleetAccess> read_fleet_kubeconfig(std::string_view text, std::string_vie
     return refuse("is no kubeconfig");  // the parser's words may show what is secret
   }
   const std::string name(context.empty() ? document->text({"current-context"}) : context);
-  const Json* entry = named(*document, "contexts", name);
+  const Json* entry = krm::find_named(*document, "contexts", name);
   if (entry == nullptr) {
     return refuse("no context " + shown(name));
   }
-  const Json* cluster = named(*document, "clusters", entry->text({"context", "cluster"}));
-  const Json* user = named(*document, "users", entry->text({"context", "user"}));
+  const Json* cluster = krm::find_named(*document, "clusters", entry->text({"context", "cluster"}));
+  const Json* user = krm::find_named(*document, "users", entry->text({"context", "user"}));
   if (cluster == nullptr || cluster->find("cluster") == nullptr || user == nullptr ||
       user->find("user") == nullptr) {
     return refuse("context " + shown(name) + " names no cluster, or no user");
