@@ -16,6 +16,7 @@ using krm::Json;
 
 constexpr Duration kRequestTimeout = seconds(30);
 constexpr std::uint32_t kLongestRetry = 10;  // [s]
+constexpr const char* kPage = "500";         // items of a list
 
 struct Meaning {
   int status;
@@ -153,6 +154,29 @@ Expected<Json> ApiClient::send(const std::string& method, const std::string& tar
     }
     return object;
   }
+}
+
+Expected<std::vector<Json>> ApiClient::list(const std::string& target, std::string_view labels) {
+  std::vector<Json> out;
+  std::string token;
+  do {
+    std::string page_of = target + "?limit=" + kPage;
+    if (!labels.empty()) {
+      page_of += "&labelSelector=" + percent_encode(labels);
+    }
+    if (!token.empty()) {
+      page_of += "&continue=" + percent_encode(token);
+    }
+    Expected<Json> page = send("GET", page_of);
+    if (!page) {
+      return fail(std::move(page.error()));
+    }
+    if (const Json* items = page->find("items")) {
+      out.insert(out.end(), items->items().begin(), items->items().end());
+    }
+    token = page->text({"metadata", "continue"});
+  } while (!token.empty());
+  return out;
 }
 
 void ApiClient::pause(Duration length) {

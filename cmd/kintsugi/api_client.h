@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/time.h"
@@ -28,6 +30,10 @@ class ApiClient {
   ///        kUnreachable, kTls, kDeadline with a text that names the server.
   [[nodiscard]] Expected<krm::Json> send(const std::string& method, const std::string& target,
                                          const krm::Json& body = {});
+  /// All items of a list, page by page, as send() gets each. @param target  without a query
+  /// @param labels  a selector; "": all
+  [[nodiscard]] Expected<std::vector<krm::Json>> list(const std::string& target,
+                                                      std::string_view labels = {});
   /// Sleeps.
   void pause(Duration length);
   [[nodiscard]] TimePoint now() const { return Clock::now(); }

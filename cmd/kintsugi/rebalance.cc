@@ -97,7 +97,7 @@ class Rebalancer {
 
   Expected<RebalancePlan> plan(const RebalanceLimits& limits) {
     Expected<std::vector<Json>> found =
-        list(std::string(krm::kRootClusterPath) + "/apis/core.kcp.io/v1alpha1/shards");
+        client_->list(std::string(krm::kRootClusterPath) + "/apis/core.kcp.io/v1alpha1/shards");
     if (!found) {
       return fail(std::move(found.error()));
     }
@@ -136,7 +136,7 @@ class Rebalancer {
       shards.push_back(std::move(shard));
     }
     Expected<std::vector<Json>> workspaces =
-        list(std::string(krm::kEverywhere) + "/apis/tenancy.kcp.io/v1alpha1/workspaces");
+        client_->list(std::string(krm::kEverywhere) + "/apis/tenancy.kcp.io/v1alpha1/workspaces");
     if (!workspaces) {
       return fail(std::move(workspaces.error()));
     }
@@ -195,7 +195,7 @@ class Rebalancer {
   }
 
   Expected<void> cancel() {
-    Expected<std::vector<Json>> found = list(migrations(), std::string(kLabel));
+    Expected<std::vector<Json>> found = client_->list(migrations(), kLabel);
     if (!found) {
       return fail(std::move(found.error()));
     }
@@ -224,24 +224,6 @@ class Rebalancer {
     return static_cast<int>(std::count_if(running.begin(), running.end(), [&](const auto& one) {
       return one.second.from == shard || one.second.to == shard;
     }));
-  }
-
-  Expected<std::vector<Json>> list(const std::string& path, const std::string& labels = {}) {
-    std::vector<Json> out;
-    std::string token;
-    do {
-      Expected<Json> page =
-          client_->send("GET", path + "?limit=500&labelSelector=" + percent_encode(labels) +
-                                   (token.empty() ? "" : "&continue=" + percent_encode(token)));
-      if (!page) {
-        return fail(std::move(page.error()));
-      }
-      if (const Json* items = page->find("items")) {
-        out.insert(out.end(), items->items().begin(), items->items().end());
-      }
-      token = page->text({"metadata", "continue"});
-    } while (!token.empty());
-    return out;
   }
 
   /// @returns false: the cluster is there already.

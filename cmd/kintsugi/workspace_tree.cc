@@ -11,7 +11,6 @@ namespace {
 using krm::Json;
 
 constexpr std::uint32_t kMostLevels = 64;
-constexpr const char* kPage = "500";
 
 std::string name_of(const Json& workspace) {
   return std::string(workspace.text({"metadata", "name"}));
@@ -38,23 +37,11 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
 }  // namespace
 
 Expected<std::vector<Json>> WorkspaceCommands::children(const std::string& path) {
-  std::vector<Json> out;
-  std::string token;
-  do {
-    std::string target = workspaces_target(path) + "?limit=" + kPage;
-    if (!token.empty()) {
-      target += "&continue=" + percent_encode(token);
-    }
-    Expected<Json> page = client_->send("GET", target);
-    if (!page) {
-      return fail(std::move(page.error()));
-    }
-    if (const Json* items = page->find("items")) {
-      out.insert(out.end(), items->items().begin(), items->items().end());
-    }
-    token = page->text({"metadata", "continue"});
-  } while (!token.empty());
-  std::sort(out.begin(), out.end(),
+  Expected<std::vector<Json>> out = client_->list(workspaces_target(path));
+  if (!out) {
+    return out;
+  }
+  std::sort(out->begin(), out->end(),
             [](const Json& a, const Json& b) { return name_of(a) < name_of(b); });
   return out;
 }
