@@ -42,17 +42,9 @@ TEST_F(MergedWatches, WhenAShardForgot_T61_TheDifferenceIsTold) {
   Answer& answer = synced();
   tell(1, event("ADDED", "c", "25") + event("ADDED", "d", "26"));
   EXPECT_TRUE(until([&] { return told(answer).size() == 4; }));
-  scripts_[1] = [this](Exchange& exchange) {
-    if (is_watch(exchange)) {
-      serve(1, exchange);
-    } else {
-      FakeShard::reply(
-          exchange, 200,
-          R"({"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"b","namespace":"t","uid":"u-b","resourceVersion":"40"}},)"
-          R"({"metadata":{"name":"c","namespace":"t","uid":"u-c","resourceVersion":"25"}},)"
-          R"({"metadata":{"name":"e","namespace":"t","uid":"u-e","resourceVersion":"41"}}],"metadata":{"resourceVersion":"44"}})");
-    }
-  };
+  list_again(1, R"({"metadata":{"name":"b","namespace":"t","uid":"u-b","resourceVersion":"40"}},)"
+                R"({"metadata":{"name":"c","namespace":"t","uid":"u-c","resourceVersion":"25"}},)"
+                R"({"metadata":{"name":"e","namespace":"t","uid":"u-e","resourceVersion":"41"}})");
   tell(1, gone());
   EXPECT_TRUE(until([&] { return told(answer).size() == 7; })) << answer.body;
   EXPECT_EQ(told(answer), (Told{"ADDED a", "ADDED b", "ADDED c", "ADDED d", "ADDED e", "DELETED d",
@@ -68,16 +60,8 @@ TEST_F(MergedWatches, WhenAShardForgot_T61_TheDifferenceIsTold) {
 TEST_F(MergedWatches, WhenAShardForgot_T61_WhatWasMadeAgainGoesBeforeItComes) {
   start();
   Answer& answer = synced();
-  scripts_[1] = [this](Exchange& exchange) {
-    if (is_watch(exchange)) {
-      serve(1, exchange);
-    } else {
-      FakeShard::reply(
-          exchange, 200,
-          R"({"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"b","namespace":"t","uid":"u-other","resourceVersion":"40"}}],)"
-          R"("metadata":{"resourceVersion":"44"}})");
-    }
-  };
+  list_again(1,
+             R"({"metadata":{"name":"b","namespace":"t","uid":"u-other","resourceVersion":"40"}})");
   const std::size_t before = told(answer).size();
   tell(1, gone());
   EXPECT_TRUE(until([&] { return told(answer).size() == before + 2; })) << answer.body;

@@ -64,6 +64,19 @@ class MergedWatches : public MergedReads {
     }
   }
 
+  /// From now on a shard has these objects, at revision 44; its watches are those of serve().
+  void list_again(std::size_t i, const std::string& items) {
+    scripts_[i] = [this, i, items](Exchange& exchange) {
+      if (is_watch(exchange)) {
+        serve(i, exchange);
+      } else {
+        FakeShard::reply(exchange, 200,
+                         R"({"kind":"ConfigMapList","apiVersion":"v1","items":[)" + items +
+                             R"(],"metadata":{"resourceVersion":"44"}})");
+      }
+    };
+  }
+
   /// A well-behaved shard.
   void serve(std::size_t i, Exchange& exchange) {
     const std::string name(1, static_cast<char>('a' + i));

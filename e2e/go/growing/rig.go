@@ -398,32 +398,38 @@ type answer struct {
 // patience is how long a client waits for an answer.
 const patience = 6 * time.Second
 
-// ask sends a request with JSON and reads the whole answer.
-func (w *World) ask(client *http.Client, method, url string, body any) (*answer, error) {
+// exchange sends a request with JSON, or without a body, and reads the whole answer.
+func exchange(client *http.Client, method, url string, body any) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var content []byte
 	if body != nil {
 		var err error
 		if content, err = json.Marshal(body); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(content))
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, text, err
+}
+
+// ask asks a server of ours.
+func (w *World) ask(client *http.Client, method, url string, body any) (*answer, error) {
+	status, text, err := exchange(client, method, url, body)
 	if err != nil {
 		return nil, err
 	}
-	out := &answer{status: response.StatusCode, text: string(text[:min(len(text), 300)])}
+	out := &answer{status: status, text: string(text[:min(len(text), 300)])}
 	_ = json.Unmarshal(text, &out.Object) // not JSON: no fields
 	return out, nil
 }
@@ -497,28 +503,13 @@ type etcdAnswer struct {
 
 // etcd asks a member by its gateway.
 func (w *World) etcd(client *http.Client, member, method string, body any) (*etcdAnswer, error) {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(member)+"/v3/"+method, bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	status, text, err := exchange(client, http.MethodPost, w.url(member)+"/v3/"+method, body)
 	if err != nil {
 		return nil, err
 	}
 	out := &etcdAnswer{}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s %s: %d %s", member, method, response.StatusCode, text)
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("%s %s: %d %s", member, method, status, text)
 	}
 	return out, json.Unmarshal(text, out)
 }
