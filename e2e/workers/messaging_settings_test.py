@@ -34,6 +34,18 @@ class Settings(messaging_addresses.Two):
         self.assertEqual(do("send", address="orders", bodies=["late"], ttl=1)["accepted"], 1)
         self.assertEqual(do("receive", address="old", count=1, ms=45000)["bodies"], ["late"])
 
+    def test_MS034_who_waits_for_a_queue_goes_on_once_it_is_placed(self):
+        self.use("two", "ms034w")
+        names = [f"{number}" for number in range(30)]
+        for name in names:
+            self.plan(f"p{name}", queue={"deadLetterQueue": f"dead{name}"})
+            self.make(f"orders{name}", plan=f"p{name}")
+        for name in names:
+            self.until(f"orders{name}", "Validated", "False", "TargetNotFound")
+        for name in names:
+            self.make(f"dead{name}", "deadLetter")
+        self.ready(*(f"orders{name}" for name in names))
+
     def test_MS088_what_is_rejected_arrives_in_the_dead_letters(self):
         self.use("two")
         self.plan("dead", queue={"deadLetterQueue": "dead"})

@@ -39,6 +39,15 @@ void look_at_waiting_space(const Site& site, OwnedInfra& infra, ObjectId address
   }
 }
 
+/// Once its status says its name at brokers those that wait for that can go on.
+void tell_referrers(const Site& site, const AddressFacts& facts) {
+  EnteredAddress* const at = facts.place.infra->entered.find(facts.number);
+  if (at != nullptr && !at->said) {
+    at->said = true;
+    site.look_at(*facts.place.infra->work, facts.place.space->targets.referrers(facts.number));
+  }
+}
+
 Condition waits_for_target() {
   Condition out;
   out.type = "Scheduled";
@@ -170,6 +179,7 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
   const bool told = !at_brokers || (same_hosts(recorded_brokers(has), hosts) &&
                                     (name.empty() || has.text({"brokerAddress"}) == name));
   if (placed && told && has.text({"spaceId"}) == facts.place.space->space_id) {
+    tell_referrers(site_, facts);
     return apply(facts, *settings);
   }
   AddressReport report(facts);

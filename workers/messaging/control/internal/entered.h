@@ -20,6 +20,7 @@ struct EnteredAddress {
   std::uint8_t phase = 0;                 ///< as its status says, of address_phases()
   bool named = false;                     ///< N is chosen
   bool keeps = false;                     ///< is refused now, and has what it was before
+  bool said = false;                      ///< its status says N: others may refer to it
   std::array<char, 10> settings_class{};  ///< of N; begins with 0 if it has none
 
   /// N. @param qualified  Q. @returns "" before it is chosen
