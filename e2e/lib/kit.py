@@ -114,16 +114,24 @@ def listening(port):
 
 LOW_PORTS = range(12_000, 32_000)  # below those that the system gives to outgoing connections and to binds of port 0
 given_ports = itertools.count(os.getpid() * 61 % len(LOW_PORTS))
+held_ports = []  # names that say to other test processes which ports are given; they go with this process
 
 
 def free_port():
     """A port of the loopback address for a server that starts later: nobody uses it now, nobody gets it by chance meanwhile,
-    and it is given once."""
+    and it is given once, by all test processes of this machine together."""
     for number in itertools.islice(given_ports, len(LOW_PORTS)):
         port = LOW_PORTS[number % len(LOW_PORTS)]
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("", port))  # some servers listen on all addresses
-            return port
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0kintsugi-e2e-port-{port}")
+            with socket.socket() as s:
+                s.bind(("", port))  # some servers listen on all addresses
+        except OSError:
+            name.close()
+            continue
+        held_ports.append(name)
+        return port
     raise OSError("no free port")
 
 

@@ -9,7 +9,7 @@ import messaging
 import messaging_addresses
 
 HELD, AT_ONCE = 300, 8
-SPACES, EACH = (int(one) for one in os.environ.get("KINTSUGI_SPACES", "20x20").split("x"))
+SPACES, EACH = (int(one) for one in os.environ.get("KINTSUGI_SPACES", "12x16").split("x"))
 
 
 def setUpModule():

@@ -198,7 +198,7 @@ class Infras(Case):
         # It is taken out of the infra: nobody waits for it.
         self.with_routers(tenant, [first], [broker])
         tenant.ready("a", "q", "b")
-        self.assertEqual(set(self.hosts(tenant)), {"R0"})
+        kit.eventually(lambda: set(self.hosts(tenant)) == {"R0"}, what="R1 is not named any more")
         second.start()
         tenant.address("c", "anycast")
         tenant.ready("c")

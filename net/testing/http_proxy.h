@@ -56,9 +56,10 @@ class HttpProxy {
     address.sin_port = htons(to);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (to != 0 && ::connect(there, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-      pollfd sides[2] = {{client, POLLIN, 0}, {there, POLLIN, 0}};
+      // The last one tells when the destructor wants an end.
+      pollfd sides[3] = {{client, POLLIN, 0}, {there, POLLIN, 0}, {fd_, 0, 0}};
       char bytes[4096];
-      for (bool open = true; open && ::poll(sides, 2, 10'000) > 0;) {
+      for (bool open = true; open && ::poll(sides, 3, 10'000) > 0 && sides[2].revents == 0;) {
         for (int i = 0; open && i < 2; ++i) {
           if (sides[i].revents != 0) {
             const ssize_t got = ::recv(sides[i].fd, bytes, sizeof bytes, 0);

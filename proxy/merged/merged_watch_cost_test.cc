@@ -47,7 +47,7 @@ class MergedWatchCost : public testing::MergedWatches {
   };
   /// What comes on top with each event more.
   PerEvent per_event() {
-    constexpr int kFew = 5, kMany = 45;
+    constexpr int kFew = 3, kMany = 19;
     deliver(kMany);  // memory is there from now on
     const Executed::Counts few = counted(kFew), many = counted(kMany);
     const auto each = [](std::uint64_t more, std::uint64_t less) {
