@@ -85,6 +85,28 @@ def artemis_home():
     return _cached(f"artemis-{ARTEMIS}", fetch) / f"apache-artemis-{ARTEMIS}"
 
 
+IN_INSTANCE = {"folder": "/the-folder-of-the-instance", "name": "the-name-of-the-broker", "port": "61619"}
+
+
+def artemis_instance():
+    """What `artemis create` makes of a broker, with IN_INSTANCE in place of what differs. It takes a JVM, so it is kept."""
+    options = ["--silent", "--user", "admin", "--password", "admin", "--allow-anonymous", "--name", IN_INSTANCE["name"], "--host", "127.0.0.1",
+               "--default-port", IN_INSTANCE["port"], "--no-amqp-acceptor", "--no-mqtt-acceptor", "--no-stomp-acceptor", "--no-hornetq-acceptor",
+               "--no-web", "--no-autotune", "--nio", "--no-fsync", "--disable-persistence", "--no-autocreate"]
+
+    def fetch(folder):
+        instance = folder / "instance"
+        # No command line of it bounds the first size of the heap: JAVA_ARGS does, here and in start().
+        run = subprocess.run([artemis_home() / "bin" / "artemis", "create", instance, *options], capture_output=True, text=True, check=False,
+                             timeout=60, env={**os.environ, "JAVA_ARGS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128M"})
+        assert run.returncode == 0, run.stdout[-1000:] + run.stderr[-1000:]
+        for path in [instance / "bin" / "artemis", *(instance / "etc").iterdir()]:
+            path.write_text(path.read_text().replace(str(instance), IN_INSTANCE["folder"]))
+
+    made_by = hashlib.sha256(json.dumps([options, str(artemis_home())]).encode()).hexdigest()[:16]
+    return _cached(f"artemis-instance-{made_by}", fetch) / "instance"
+
+
 class Peer:
     """A process of this module, in a folder of its own. Use as a context manager, or start_for(a test or a class of tests)."""
 
@@ -250,13 +272,10 @@ class Artemis(Peer):
         self.instance = self.dir / "instance"
 
     def create(self):
-        # No command line of it bounds the first size of the heap as well: JAVA_ARGS of start() does.
-        run = subprocess.run([artemis_home() / "bin" / "artemis", "create", self.instance, "--silent", "--user", "admin", "--password", "admin",
-                              "--allow-anonymous", "--name", self.name, "--host", "127.0.0.1", "--default-port", str(self.port), "--no-amqp-acceptor",
-                              "--no-mqtt-acceptor", "--no-stomp-acceptor", "--no-hornetq-acceptor", "--no-web", "--no-autotune", "--nio", "--no-fsync",
-                              "--disable-persistence", "--no-autocreate", "--java-memory", f"{self.memory}M"], capture_output=True, text=True,
-                             check=False, timeout=60, env={**os.environ, "JAVA_ARGS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128M"})
-        assert run.returncode == 0, run.stdout[-1000:] + run.stderr[-1000:]
+        shutil.copytree(artemis_instance(), self.instance)
+        for path in [self.instance / "bin" / "artemis", *(self.instance / "etc").iterdir()]:
+            text = path.read_text().replace(IN_INSTANCE["folder"], str(self.instance))
+            path.write_text(text.replace(IN_INSTANCE["name"], self.name).replace(IN_INSTANCE["port"], str(self.port)))
         path = self.instance / "etc" / "broker.xml"
         if self.global_max_size is not None:
             path.write_text(path.read_text().replace("<acceptors>", f"<global-max-size>{self.global_max_size}</global-max-size><acceptors>", 1))
