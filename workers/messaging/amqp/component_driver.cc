@@ -64,7 +64,7 @@ void ComponentDriver::flush() noexcept {
   if (pipeline_.wants_reset() && link_.is_ready()) {
     link_.reset("requests are not answered");
   } else if (pipeline_.wants_reconnect() && link_.is_ready()) {
-    link_.reset("everything is looked at anew");
+    link_.renew("everything is looked at anew");
   }
   while (link_.room() > 0 && (!may_act_ || may_act_())) {
     const auto send = pipeline_.next(loop_.now());

@@ -35,8 +35,6 @@ class ComponentDriver final : private net::Loop::Flushable {
   /// There may be something to send: after want(), forget(), complete(), resync() of the pipeline.
   /// It happens in this turn's flush pass. Cheap when it is told already.
   void wake();
-  /// Another connection.
-  void reconnect(const std::string& why) { link_.reset(why); }
   /// For good; the pipeline keeps what it knows.
   void stop();
 

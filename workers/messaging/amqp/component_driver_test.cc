@@ -28,7 +28,8 @@ DesiredEntity address(int number) {
 }
 
 struct Driven {
-  Driven() {
+  using Edit = std::function<void(ComponentPipeline::Params&, ComponentLink::Params&)>;
+  explicit Driven(const Edit& edit = {}) {
     node.answers = false;
     node.on_connect = [this] {
       node.peer->on_request = [this](const ManagementPeer::Request& request) { answer(request); };
@@ -44,7 +45,6 @@ struct Driven {
     callbacks.ours = [](std::string_view) { return true; };
     ComponentPipeline::Params params;
     params.owner = "shard-1";
-    pipeline = std::make_unique<ComponentPipeline>(params, std::move(callbacks));
     ComponentLink::Params link;
     link.host = "127.0.0.1";
     link.port = node.port;
@@ -52,6 +52,10 @@ struct Driven {
     link.session.request_deadline = milliseconds(50);
     link.least_wait = milliseconds(5);
     link.most_wait = milliseconds(50);
+    if (edit) {
+      edit(params, link);
+    }
+    pipeline = std::make_unique<ComponentPipeline>(params, std::move(callbacks));
     driver = std::make_unique<ComponentDriver>(loop, *pipeline, link, [this] { return may_act; });
   }
   ~Driven() { driver.reset(); }
@@ -153,6 +157,19 @@ TEST(ComponentDriver, BH5_RequestsWithoutAnAnswerEndTheConnection) {
   d.want(5);
   ASSERT_TRUE(d.until([&] { return d.node.connections >= 2; }));
   d.silent = false;
+  ASSERT_TRUE(d.until([&] { return d.all_applied(); }));
+}
+
+TEST(ComponentDriver, MD_5_ByReconnect_NoConnectionWaitsLongerThanTheOneBefore) {
+  // With a wait that doubles the sixteenth connection would come after half a minute.
+  Driven d([](ComponentPipeline::Params& params, ComponentLink::Params& link) {
+    params.resync_by_reconnect = true;
+    params.sweep = milliseconds(20);
+    link.least_wait = milliseconds(1);
+    link.most_wait = std::chrono::hours(1);
+  });
+  d.want(5);
+  ASSERT_TRUE(d.until([&] { return d.node.connections >= 16; }));
   ASSERT_TRUE(d.until([&] { return d.all_applied(); }));
 }
 

@@ -43,6 +43,12 @@ class ComponentLink::Core final : public net::Loop::Flushable {
       lose(why, false);
     }
   }
+  void renew(const std::string& why) {
+    if (attempt_ != nullptr) {
+      delay_.succeed();
+      lose(why, false);
+    }
+  }
   void stop() {
     stopped_ = true;
     timer_.cancel();
@@ -238,6 +244,7 @@ std::uint64_t ComponentLink::submit(const ManagementRequest& request, Duration d
 }
 void ComponentLink::flush_now() noexcept { core_->flush(); }
 void ComponentLink::reset(const std::string& why) { core_->reset(why); }
+void ComponentLink::renew(const std::string& why) { core_->renew(why); }
 void ComponentLink::stop() { core_->stop(); }
 std::uint64_t ComponentLink::unknown_answers() const noexcept { return core_->unknown(); }
 

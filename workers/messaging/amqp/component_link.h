@@ -56,6 +56,9 @@ class ComponentLink {
   void flush_now() noexcept;
   /// Ends the connection; the next follows. No effect while there is none.
   void reset(const std::string& why);
+  /// The same of a connection that did what it was for: that is no failure, so the next one follows
+  /// after the shortest wait, however short this one was.
+  void renew(const std::string& why);
   /// Ends it for good, without a call.
   void stop();
   /// Answers that belonged to no request, of all connections.
