@@ -23,6 +23,11 @@ KINDS = ("Address", "AddressSpace", "AddressSpacePlan", "AddressPlan", "Messagin
 SIZE = 64 << 20
 
 
+def patience(count):
+    """Seconds in which so many addresses go: thousands take a real broker minutes."""
+    return max(20, count // 10)
+
+
 def begin(sizes=(SIZE,), memory=192):
     """For a topic's setUpModule: an installation of one shard, and brokers b0, b1, … of these sizes [bytes] with heaps of `memory` MiB."""
     installation = kit.Installation(shards=1).start_for()

@@ -47,6 +47,7 @@ class Restarts(messaging_addresses.Restarts, messaging_addresses.Two):
     """MR-37: a load."""
 
     COUNT = 5000
+    PATIENCE = messaging_addresses.patience(COUNT)
 
 
 if __name__ == "__main__":

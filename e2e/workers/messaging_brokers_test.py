@@ -21,7 +21,7 @@ class Brokers(messaging_addresses.Case):
     """One router; the first broker is full with 200 kB."""
 
     CHECKS = {"counters": "1s", "sweep": "1h"}
-    PATIENCE = max(20, COUNT // 10)  # thousands take a real broker minutes
+    PATIENCE = messaging_addresses.patience(COUNT)
 
     @classmethod
     def infras(cls):

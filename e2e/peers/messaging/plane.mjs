@@ -240,6 +240,12 @@ export class Plane {
     this.most[container] = Math.max(this.most[container] ?? 0, now);
   }
 
+  /** From now on. */
+  count_anew() {
+    this.most = {};
+    for (const one of this.connections.values()) if (one.ours.dir === 'in' && !one.ours.listener.multiTenant) this.count(one.container_id);
+  }
+
   on_connection_close({ connection }) {
     this.ended(connection);
   }

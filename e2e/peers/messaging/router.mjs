@@ -49,7 +49,8 @@ class Lane {
   }
 }
 
-const state = { hung: false, stuck: [], drop: [], twice: [], codeless: [], garbled: [], held: [], hold: 0, delay: 0, requests: {}, log: [], dropped: 0, unheard: 0 };
+const state = { hung: false, stuck: [], drop: [], twice: [], codeless: [], garbled: [], held: [], hold: 0, delay: 0, requests: {}, log: [], dropped: 0, unheard: 0,
+  youngest: {}, overtaken: 0 };
 const lanes = { core: new Lane(), agent: new Lane() };
 let chance = 12345; // of 8 to 14 ms; the same in each run
 
@@ -105,12 +106,22 @@ function respond(message, props, answer, agent) {
   else go();
 }
 
+/** Of connections of one container that speak in turns only the youngest does: each that comes after one that spoke is younger. */
+function note_speaker(connection) {
+  const container = plane.connections.get(connection)?.container_id;
+  if (container === undefined) return;
+  if (connection < (state.youngest[container] ?? 0)) state.overtaken += 1;
+  else state.youngest[container] = connection;
+}
+
 function request(message, connection) {
+  note_speaker(connection);
   const props = { ...message.application_properties }, type = props.operation === 'QUERY' ? props.entityType : props.type;
   const agent = is_agents(props);
   const by_type = (state.requests[props.operation] ??= {});
   by_type[type] = (by_type[type] ?? 0) + 1;
-  const entry = { operation: props.operation, type, name: props.name ?? props.identity ?? null, connection, at: Date.now() };
+  const entry = { operation: props.operation, type, name: props.name ?? props.identity ?? null, connection, at: Date.now(),
+    ...(props.offset === undefined ? {} : { offset: Number(props.offset) }) };
   if (state.log.length < MOST_LOGGED) state.log.push(entry);
   const work = () => {
     if (state.hung) {
@@ -161,9 +172,12 @@ const commands = {
   },
   dump: ({ log = false }) => ({ id: flags.id, uptime: Math.floor((Date.now() - tables.begun) / 1000), requests: state.requests,
     tables: Object.fromEntries(Object.entries(tables.rows).map(([kind, rows]) => [kind, [...rows.values()]])),
-    connections: plane.seen('connection'), most: plane.most, links: plane.seen('link'), aliases: Object.fromEntries(tables.aliases),
+    connections: plane.seen('connection'), most: plane.most, overtaken: state.overtaken, links: plane.seen('link'), aliases: Object.fromEntries(tables.aliases),
     dropped: state.dropped, unheard: state.unheard, hung: state.hung, stuck: state.stuck.length, ...(log ? { log: state.log } : {}) }),
-  forget: () => void Object.assign(state, { requests: {}, log: [], dropped: 0, unheard: 0 }), // the counts
+  forget: () => { // the counts
+    Object.assign(state, { requests: {}, log: [], dropped: 0, unheard: 0, overtaken: 0 });
+    plane.count_anew();
+  },
 };
 
 const say = (line) => process.stdout.write(JSON.stringify(line) + '\n');
