@@ -49,12 +49,14 @@ class Faults(messaging_faults.Case):
             self.tenant.ready("before", deadline=40)
             speaks = kit.eventually(lambda: self.speaker(one, two), what="one speaks")
             other = two if speaks is one else one
+            had = self.tenant.get("Address", "space1.before")
             self.assertEqual(speaks.stop(), 0)
             self.tenant.address("after")
             self.tenant.ready("after", deadline=40)
             self.assertTrue(messaging_faults.talks_to(other.process.pid, self.router.port))
             self.ends(space_id, ["before", "after"])
             self.one_spoke_at_a_time()
+            self.assertEqual(self.tenant.get("Address", "space1.before"), had)  # it was ready all the time, and nobody said anything else
             self.all_away(space_id, ["before", "after"])
 
 

@@ -214,6 +214,9 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
   want(facts, entities);
   AddressReport report(facts);
   report.add_components(entities, hosts);
+  if (report.is_unheard() && applied == configuration_of(entities)) {
+    return {Turn::Kind::kNothing, {}, false, {}};  // what is heard of them looks at it
+  }
   if (site_.is_busy(*facts.place.infra) && report.is_on_its_way()) {
     const auto busy = static_cast<std::int64_t>(site_.busy(*facts.place.infra));
     return {Turn::Kind::kLater,

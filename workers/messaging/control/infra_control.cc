@@ -100,6 +100,12 @@ void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Componen
   }
 }
 
+Reach reach_of(const ComponentPipeline& pipeline) noexcept {
+  return pipeline.is_connected() ? Reach::kConnected
+         : pipeline.is_unheard() ? Reach::kUnheard
+                                 : Reach::kLost;
+}
+
 /// Who else has its routers; "": nobody.
 std::string shared_routers(const Site& site, const OwnedInfra& infra) {
   for (const auto& one : infra.work->components()) {
@@ -424,26 +430,30 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
 }
 
 void InfraControl::tell_of_connections(OwnedInfra& infra) {
-  std::map<const InfraComponent*, bool> now;
+  std::map<const InfraComponent*, Reach> now;
   std::vector<const InfraComponent*> changed;
   std::int64_t routers_before = 0, routers_now = 0;
-  bool routers_changed = false;
+  bool routers_changed = false, was_unheard = false, is_unheard = false;
   for (const auto& one : infra.work->components()) {
-    const bool is = now[one.get()] = one->pipeline->is_connected();
-    const auto before = infra.connected.find(one.get());
-    const bool was = before == infra.connected.end() ? is : before->second;
+    const Reach is = now[one.get()] = reach_of(*one->pipeline);
+    const auto before = infra.reach.find(one.get());
+    const Reach was = before == infra.reach.end() ? is : before->second;
     if (one->kind == ComponentKind::kRouter) {
-      routers_before += was ? 1 : 0;
-      routers_now += is ? 1 : 0;
+      routers_before += was == Reach::kConnected ? 1 : 0;
+      routers_now += is == Reach::kConnected ? 1 : 0;
       routers_changed = routers_changed || was != is;
+      was_unheard = was_unheard || was == Reach::kUnheard;
+      is_unheard = is_unheard || is == Reach::kUnheard;
     } else if (was != is) {
       changed.push_back(one.get());
     }
   }
-  infra.connected = std::move(now);
+  infra.reach = std::move(now);
   const std::int64_t needed =
       routers_needed(infra.object, infra.work->count(ComponentKind::kRouter));
-  const bool everyone = routers_changed && std::min(routers_before, routers_now) < needed;
+  // Once the last one is heard of those that waited for it have their turn.
+  const bool everyone = (was_unheard && !is_unheard) ||
+                        (routers_changed && std::min(routers_before, routers_now) < needed);
   if (changed.empty() && !everyone) {
     return;
   }

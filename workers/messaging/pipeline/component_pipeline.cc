@@ -92,6 +92,7 @@ void ComponentPipeline::resync(TimePoint now) {
 }
 
 bool ComponentPipeline::is_connected() const noexcept { return core_->connected; }
+bool ComponentPipeline::is_unheard() const noexcept { return !core_->connected && !core_->trouble; }
 bool ComponentPipeline::is_usable() const noexcept {
   return core_->connected && core_->greeted && !core_->trouble;
 }

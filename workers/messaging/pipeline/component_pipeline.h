@@ -158,6 +158,8 @@ class ComponentPipeline {
   // What is known.
 
   [[nodiscard]] bool is_connected() const noexcept;
+  /// It has not connected yet, and was not found to be out of reach: nothing is known of it.
+  [[nodiscard]] bool is_unheard() const noexcept;
   /// It is connected, has said who it is, and answers: new addresses may be placed there (BH-5).
   [[nodiscard]] bool is_usable() const noexcept;
   /// Everything wanted was applied at least once since it connected, and nothing waits.

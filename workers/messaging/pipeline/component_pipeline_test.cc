@@ -394,6 +394,18 @@ TEST(ComponentPipeline, BH_5_MS_086_FullBrokerIsHeldAndOfNoUseUntilItAnswers) {
   EXPECT_TRUE(broker.pipeline.synchronized());
 }
 
+TEST(ComponentPipeline, MR_30_NothingIsKnownUntilItConnectedOrCouldNotBeReached) {
+  PipelineBench there(kRouter, {});
+  EXPECT_TRUE(there.pipeline.is_unheard());
+  there.ready();
+  EXPECT_FALSE(there.pipeline.is_unheard());
+  there.lost();
+  EXPECT_FALSE(there.pipeline.is_unheard());
+  PipelineBench away(kRouter, {});
+  away.lost();
+  EXPECT_FALSE(away.pipeline.is_unheard());
+}
+
 TEST(ComponentPipeline, ThreeLostAnswersAskForAReset) {
   PipelineBench router(kRouter, {});
   router.ready();

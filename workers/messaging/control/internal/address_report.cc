@@ -80,6 +80,7 @@ void AddressReport::add_components(const DesiredEntities& entities,
     view.host = one->where.host;
     view.kind = one->kind;
     view.connected = one->pipeline->is_connected();
+    unheard_ = unheard_ || one->pipeline->is_unheard();
     view.progress = work.progress(facts_.key, *one);
     if (view.progress.wanted == 0) {
       view.progress.wanted = static_cast<std::uint32_t>(entities_at(entities, *one));
@@ -110,6 +111,12 @@ bool AddressReport::is_on_its_way() const {
     all = all && progress.settled() && (urgent || progress.active >= progress.links);
   }
   return !all;
+}
+
+bool AddressReport::is_unheard() const {
+  const krm::Json* const seen = facts_.status().find("observedGeneration");
+  return unheard_ && facts_.status().text({"phase"}) == "Active" && seen != nullptr &&
+         seen->as_integer() == facts_.address().id.generation;
 }
 
 krm::Json AddressReport::placement(const std::vector<std::string>& hosts) const {

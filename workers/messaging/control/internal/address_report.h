@@ -29,6 +29,9 @@ class AddressReport {
   /// After add_components(): nothing is amiss, and something is still to come. Its status says so,
   /// or what was before that. Of an urgent one links are nothing to wait for.
   [[nodiscard]] bool is_on_its_way() const;
+  /// After add_components(): of some of them nothing is known yet, and its status says that it is
+  /// ready. That holds until they were heard of: who took the infra over says nothing else.
+  [[nodiscard]] bool is_unheard() const;
   /// Where it is to be and by what name, and no condition yet: the least that is written before the
   /// first request is sent. Of an address without a status.
   [[nodiscard]] krm::Json placement(const std::vector<std::string>& hosts) const;
@@ -42,6 +45,7 @@ class AddressReport {
   std::string broker_name_, waits_, space_message_;
   std::vector<BrokerLink> links_;
   std::vector<ComponentView> components_;
+  bool unheard_ = false;  ///< a component
 };
 
 }  // namespace kintsugi::workers
