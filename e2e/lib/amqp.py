@@ -248,7 +248,12 @@ class Router(_Commanded):
         self.name = name
 
     def dump(self, **more):
+        """rows=False: without rows of tables and links, of which there may be thousands."""
         return self.command("dump", **more)
+
+    def sizes(self):
+        """How many entities of each kind there are."""
+        return self.dump(rows=False)["sizes"]
 
     def rows(self, kind):
         """Entities of "address", "autoLink", "linkRoute", "connector", "listener", "sslProfile" or "vhost", by name."""
@@ -256,7 +261,7 @@ class Router(_Commanded):
 
     def requests(self):
         """How many requests came so far (since `forget`), by (operation, type); the types of dispatch without their prefix."""
-        return {(operation, (kind or "").removeprefix(DISPATCH)): count for operation, kinds in self.dump()["requests"].items()
+        return {(operation, (kind or "").removeprefix(DISPATCH)): count for operation, kinds in self.dump(rows=False)["requests"].items()
                 for kind, count in kinds.items()}
 
 

@@ -170,9 +170,10 @@ const commands = {
     if (code !== 201) throw new Error(text);
     return { body };
   },
-  dump: ({ log = false }) => ({ id: flags.id, uptime: Math.floor((Date.now() - tables.begun) / 1000), requests: state.requests,
-    tables: Object.fromEntries(Object.entries(tables.rows).map(([kind, rows]) => [kind, [...rows.values()]])),
-    connections: plane.seen('connection'), most: plane.most, overtaken: state.overtaken, links: plane.seen('link'), aliases: Object.fromEntries(tables.aliases),
+  dump: ({ log = false, rows: whole = true }) => ({ id: flags.id, uptime: Math.floor((Date.now() - tables.begun) / 1000), requests: state.requests,
+    sizes: Object.fromEntries(Object.entries(tables.rows).map(([kind, rows]) => [kind, rows.size])),
+    ...(whole ? { tables: Object.fromEntries(Object.entries(tables.rows).map(([kind, rows]) => [kind, [...rows.values()]])), links: plane.seen('link') } : {}),
+    connections: plane.seen('connection'), most: plane.most, overtaken: state.overtaken, aliases: Object.fromEntries(tables.aliases),
     dropped: state.dropped, unheard: state.unheard, hung: state.hung, stuck: state.stuck.length, ...(log ? { log: state.log } : {}) }),
   forget: () => { // the counts
     Object.assign(state, { requests: {}, log: [], dropped: 0, unheard: 0, overtaken: 0 });
