@@ -132,7 +132,11 @@ class ProxyHandler final : public RoutedHandler {
   void end_watches(Duration spread) { forward_.watches.start(spread); }
   /// Memory runs short: ends some forwarded watches that nobody reads. @returns how many.
   std::size_t shed_watches(std::size_t most, bool all) { return forward_.watches.shed(most, all); }
+  /// Ends some of them in order, so that their clients come back by other connections (GR-213).
+  void send_watches_away(std::size_t most) { forward_.watches.send_away(most); }
   /// Forwarded and merged ones that run.
+  [[nodiscard]] std::size_t open_watches() const noexcept { return forward_.watches.size(); }
+  /// The same, told of.
   void list_watches(serving::WatchList& into) const { forward_.list_watches(into); }
   /// Proofs of identities have ended: what rests on them ends in order (SE-042).
   void end_unproven() { forward_.end_unproven(); }

@@ -87,6 +87,7 @@ ProxyControl::~ProxyControl() {
   admin_listeners_.clear();
   admin_.reset();
   give_up_duty();
+  replicas_.reset();
   if (notes_ != nullptr) {
     feed_->remove_listener(*notes_);
   }
@@ -223,6 +224,8 @@ Expected<void> ProxyControl::begin_records(ProxyFiles& files) {
   }
   if (!store_->is_shared()) {  // else nobody asks, and loops may run already
     shared_->first_start = slots_->is_new();
+  } else {
+    begin_replicas();
   }
   return tells_partitions() ? read_note_source() : Expected<void>();
 }
@@ -312,6 +315,7 @@ void ProxyControl::on_signal(int number) {
 void ProxyControl::drain() {
   stopping_ = true;
   give_up_duty();  // another proxy goes on while connections end here
+  replicas_.reset();
   net::service_notices().stopping();
   log_info("draining", {{"delay_ms", config_.shutdown.delay / milliseconds(1)},
                         {"grace_ms", config_.shutdown.grace / milliseconds(1)}});

@@ -34,6 +34,7 @@
 #include "server/internal/proxy_controllers.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/proxy_loop.h"
+#include "server/internal/proxy_replicas.h"
 #include "server/internal/store_opening.h"
 #include "server/loaded_config.h"
 #include "store/etcd/etcd_store.h"
@@ -73,6 +74,8 @@ class ProxyControl {
   [[nodiscard]] Expected<void> begin_late(StoreOpening::Result opened);
   /// What proxies keep in the store besides objects: cursors, keys, moves, starts.
   [[nodiscard]] Expected<void> begin_records(ProxyFiles& files);
+  /// The others that share the store, and what they have to know of this one.
+  void begin_replicas();
   /// The part of start_feed() that reads objects.
   void start_own_kinds();
   void on_store_ended();
@@ -175,6 +178,7 @@ class ProxyControl {
   std::vector<std::unique_ptr<ProxyLoop>> loops_;
   std::unique_ptr<aggregation::SlotKeeper> slots_;
   std::unique_ptr<aggregation::MoveKeeper> moves_;
+  std::unique_ptr<ProxyReplicas> replicas_;  ///< null: the store is this process's alone
 
   // The control loop's own view of the objects: writes of controllers go through it.
   std::unique_ptr<auth::Authenticator> no_authenticator_;

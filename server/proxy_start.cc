@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/data_folder.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "net/service_notices.h"
 #include "server/files.h"
 #include "server/internal/exec_plugin.h"
@@ -119,6 +121,21 @@ void ProxyControl::on_late_store(StoreOpening::Result opened) {
     return;
   }
   log_info("etcd answers: serves everything");
+}
+
+void ProxyControl::begin_replicas() {
+  ProxyReplicas::Params params{.loop = loop_, .store = *store_, .own = {}};
+  params.own.id = shared_->instance;
+  params.own.version = product_version();
+  params.own.address = config_.listener.address + ":" + std::to_string(loops_.front()->port());
+  params.own.region = config_.region;
+  params.own.started = std::time(nullptr);
+  params.balances = config_.listener.balance_watches;
+  for (const auto& one : loops_) {
+    params.loops.push_back(one.get());
+  }
+  params.ready = shared_->ready;
+  replicas_ = std::make_unique<ProxyReplicas>(std::move(params));
 }
 
 /// Who has asked for the duty hears of it in a later turn: until then the controllers are those of

@@ -100,6 +100,22 @@ std::size_t WatchDrain::shed(std::size_t most, bool all) {
   return behind.size();
 }
 
+std::size_t WatchDrain::send_away(std::size_t most) noexcept {
+  const TimePoint old_enough = loop_.now() - kYoungest;
+  std::size_t sent = 0;
+  for (Watch* watch = head_; watch != nullptr && sent < most && watch->since_ <= old_enough;) {
+    Watch* const next = watch->next_;
+    if (watch->is_watch()) {
+      remove(*watch);
+      watch->release_connection();
+      watch->end_in_order();
+      ++sent;
+    }
+    watch = next;
+  }
+  return sent;
+}
+
 void WatchDrain::list(WatchList& into) const {
   for (const Watch* watch = head_; watch != nullptr; watch = watch->next_) {
     if (watch->is_watch()) {

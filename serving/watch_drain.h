@@ -39,6 +39,8 @@ class WatchDrain {
     [[nodiscard]] virtual bool is_watch() const noexcept { return true; }
     /// Fills everything but age and queue.
     virtual void describe(WatchRow& row) const { (void)row; }
+    /// Its connection takes no other requests from now on, and ends with those that run.
+    virtual void release_connection() noexcept {}
     /// End the stream now; what waits is dropped. Called once, after the watch left the list.
     virtual void end_at_once() noexcept { end_in_order(); }
     /// Who asked is not proven any more.
@@ -83,6 +85,11 @@ class WatchDrain {
   /// @param all  servers and administrators, too
   /// @returns how many.
   std::size_t shed(std::size_t most, bool all = false);
+  /// Ends up to `most` watches in order, the oldest first, and has their clients come back by
+  /// another connection, which may lead to another replica (GR-213). None within a second of its
+  /// head.
+  /// @returns how many.
+  std::size_t send_away(std::size_t most) noexcept;
   /// From now on those end in order that have not been touched for `idle`, and an eighth of it more
   /// (SE-088).
   void end_when_idle(Duration idle);

@@ -65,13 +65,44 @@ TEST_F(WatchDrainTest, SE091_ServersAreSparedUntilTheLastStep) {
 
 /// One that says only whether it has ended.
 struct Tunnel final : WatchDrain::Watch {
-  Tunnel() : Watch(nullptr) {}
+  explicit Tunnel(bool watches = true) : Watch(nullptr), watches_(watches) {}
   ~Tunnel() { leave(); }
+  [[nodiscard]] bool is_watch() const noexcept override { return watches_; }
+  void release_connection() noexcept override { released = true; }
   void end_in_order() noexcept override { ended = true; }
   void end_at_once() noexcept override {}
   void carry() noexcept { touch(); }
-  bool ended = false;
+  bool ended = false, released = false;
+
+ private:
+  bool watches_;
 };
+
+TEST_F(WatchDrainTest, GR213_TheOldestWatchesAreSentAwayWithTheirConnections) {
+  Tunnel tunnel(false), first, second, third;
+  for (Tunnel* one : {&tunnel, &first, &second, &third}) {
+    drain_.add(*one);
+  }
+  EXPECT_EQ(drain_.send_away(2), 0U) << "clients take a watch that short for an error";
+  std::size_t sent = 0;
+  const TimePoint begin = Clock::now();
+  const std::function<void()> send = [&] {
+    sent = drain_.send_away(2);
+    if (sent != 0 || Clock::now() - begin > seconds(10)) {
+      loop_.stop();
+    } else {
+      loop_.after(milliseconds(10), send);
+    }
+  };
+  loop_.post(send);
+  loop_.run();
+  EXPECT_GE(Clock::now() - begin, milliseconds(900));
+  EXPECT_EQ(sent, 2U);
+  EXPECT_TRUE(first.ended && first.released && second.ended && second.released);
+  EXPECT_FALSE(third.ended || third.released);
+  EXPECT_FALSE(tunnel.ended || tunnel.released) << "it is no watch";
+  EXPECT_EQ(drain_.size(), 2U);
+}
 
 TEST_F(WatchDrainTest, SE088_WhatIsNotTouchedForLongEndsInOrder) {
   Tunnel silent, busy;

@@ -38,7 +38,8 @@ FlagTable flag_table(Options& options) {
   return {
       {"Copies",
        {{"from", "DIR", "",
-         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…; renew: etcd=URL,…",
+         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…; renew, "
+         "finish-upgrade: etcd=URL,…",
          into(options.from)},
         {"to", "DIR", "",
          "where the copy is made; must not exist or be empty; copy: lmdb:DIR or etcd=URL,…",
@@ -250,7 +251,7 @@ int run_rewrite(const Options& options) {
 
 CommandAbout store_about() {
   Options options;
-  return {"kintsugi store backup|restore|copy|renew|check|rewrite [options]",
+  return {"kintsugi store backup|restore|copy|renew|finish-upgrade|check|rewrite [options]",
           "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
           "revision.\n"
           "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
@@ -264,6 +265,10 @@ CommandAbout store_about() {
           "                             lets the revisions of a store in etcd go on 1,000,000,000 "
           "later: after a restore of\n                             etcd that no shard has noticed, "
           "because its mirror was lost, too.\n"
+          "finish-upgrade --from etcd=URL,… --prefix PREFIX\n"
+          "                             ends an upgrade: only this release and later ones open the "
+          "store from then on.\n                             Refused while an older one is at "
+          "work.\n"
           "check --dir DIR              reads every page and record of a store that is not in use "
           "and says what is\n                             damaged; ends with 1 then, with 2 when "
           "no store is there or it is in use. --repair mends it\n                             "
@@ -272,7 +277,7 @@ CommandAbout store_about() {
           "                             writes the values of a store that is not in use with the "
           "first key of FILE,\n                             old versions too; may be killed and "
           "repeated.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
-          {"backup", "restore", "copy", "renew", "check", "rewrite"},
+          {"backup", "restore", "copy", "renew", "finish-upgrade", "check", "rewrite"},
           without_setters(flag_table(options))};
 }
 
@@ -286,6 +291,9 @@ int run_store(const std::vector<std::string>& arguments) {
   const std::vector<std::string> known = store_about().words;
   if (std::find(known.begin(), known.end(), action) == known.end()) {
     return complain("store", "say one of " + join(known, ", "), 2);
+  }
+  if (action == "finish-upgrade") {
+    return run_store_finish_upgrade(options.from, options.etcd);
   }
   if (action == "renew") {
     return run_store_renew(options.from, options.etcd);

@@ -22,8 +22,9 @@ std::string folder_of(std::string_view place) {
   return place.starts_with(kFolder) ? std::string(place.substr(kFolder.size())) : std::string();
 }
 
-/// With the password.
-Expected<store::EtcdParams> params_of(const StoreFlags& flags) {
+}  // namespace
+
+Expected<store::EtcdParams> etcd_params(const StoreFlags& flags) {
   auto etcd = understood_store(flags);
   auto password = server::read_etcd_password(flags.password_file);
   if (!etcd || !password) {
@@ -32,8 +33,6 @@ Expected<store::EtcdParams> params_of(const StoreFlags& flags) {
   etcd->password = std::move(*password);
   return etcd;
 }
-
-}  // namespace
 
 int run_store_copy(StoreCopyWords words) {
   const bool into_etcd = words.to.starts_with(kEtcd);
@@ -45,7 +44,7 @@ int run_store_copy(StoreCopyWords words) {
     return complain(kCommand, "--prefix is required: that of the store in etcd", 2);
   }
   words.etcd.store = into_etcd ? words.to : words.from;
-  auto etcd = params_of(words.etcd);
+  auto etcd = etcd_params(words.etcd);
   if (!etcd) {
     return complain(kCommand, etcd.error(), etcd.error().code() == Errc::kConfig ? 2 : 1);
   }
@@ -75,7 +74,7 @@ int run_store_renew(const std::string& from, StoreFlags etcd) {
     return complain(kRenew, "--from etcd=URL,… and --prefix are required", 2);
   }
   etcd.store = from;
-  auto params = params_of(etcd);
+  auto params = etcd_params(etcd);
   if (!params) {
     return complain(kRenew, params.error(), params.error().code() == Errc::kConfig ? 2 : 1);
   }

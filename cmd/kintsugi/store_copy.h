@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "cmd/kintsugi/store_flags.h"
+#include "store/etcd/etcd_store.h"
 
 namespace kintsugi::cmd {
 
@@ -17,5 +19,12 @@ int run_store_copy(StoreCopyWords words);
 
 /// Lets revisions of a store in etcd go on later. @param from  "etcd=URL,…"
 int run_store_renew(const std::string& from, StoreFlags etcd);
+
+/// Ends an upgrade: only programs of this release and later open the store from then on (GR-211).
+/// @param from  "etcd=URL,…"
+int run_store_finish_upgrade(const std::string& from, StoreFlags etcd);
+
+/// As typed, with the password. @error kConfig
+[[nodiscard]] Expected<store::EtcdParams> etcd_params(const StoreFlags& flags);
 
 }  // namespace kintsugi::cmd

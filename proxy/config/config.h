@@ -177,8 +177,10 @@ struct ProxyConfig {
     std::uint32_t max_streams = 250;
     ListenerTimeouts timeouts;
     bool http2 = true;
-    double goaway_chance = 0;  ///< share of requests that end their connection (goaway.h)
-    net::ServingOptions tls;   ///< of command lines
+    double goaway_chance = 0;          ///< share of requests that end their connection (goaway.h)
+    std::uint32_t watch_starts = 200;  ///< a second and loop (watch_start_gate.h); 0: no limit
+    bool balance_watches = false;      ///< over replicas (server/internal/watch_balance.h)
+    net::ServingOptions tls;           ///< of command lines
   } listener;
   AuthenticationConfig authentication;
   struct {

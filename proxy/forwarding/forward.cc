@@ -442,6 +442,7 @@ class Forward final : public http::RequestHandler,
     row.shards.push_back(server_.first);
     row.sent = tally_.down() - std::min<std::uint64_t>(tally_.down(), down_.unsent_bytes());
   }
+  void release_connection() noexcept override { down_.close_connection_after(); }
   void end_at_once() noexcept override {
     response_ended_ = answered_ = true;
     if (up_ != nullptr) {

@@ -414,6 +414,8 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("listener.address", next.listener.address, running.listener.address);
   keep("listener.port", next.listener.port, running.listener.port);
   keep("listener.goaway_chance", next.listener.goaway_chance, running.listener.goaway_chance);
+  keep("listener.watch_starts", next.listener.watch_starts, running.listener.watch_starts);
+  keep("listener.balance_watches", next.listener.balance_watches, running.listener.balance_watches);
   keep("listener.max_streams", next.listener.max_streams, running.listener.max_streams);
   keep("listener timeouts", next.listener.timeouts, running.listener.timeouts);
   keep("authentication.workspaces", next.authentication.workspaces,

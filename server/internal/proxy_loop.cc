@@ -232,6 +232,9 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
                                                         *authenticator_, *handler_);
     answers = existence_.get();
   }
+  watch_starts_ = std::make_unique<proxy::WatchStartGate>(
+      loop_, shared_.config.listener.watch_starts, *answers);
+  answers = watch_starts_.get();
   limit_ = std::make_unique<proxy::LimitGate>(
       loop_, shared_.limits, shared_.pressure,
       [this](const http::PeerInfo& peer, const http::HeaderList& headers) {
@@ -502,6 +505,13 @@ void ProxyLoop::shed() {
   });
 }
 
+void ProxyLoop::send_watches_away(std::size_t most, std::function<void(std::size_t open)> done) {
+  loop_.post([this, most, done = std::move(done)] {
+    handler_->send_watches_away(most);
+    done(handler_->open_watches());
+  });
+}
+
 void ProxyLoop::set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy) {
   loop_.post([this, policy = std::move(policy)] { audit_->set_policy(policy); });
 }
@@ -543,57 +553,6 @@ void ProxyLoop::ask_groups(const std::string& cluster, proxy::GroupOwners::Done 
     } else {
       owners_->ask(cluster, done);
     }
-  });
-}
-
-void ProxyLoop::report(proxy::ReportPart part, std::function<void(proxy::LoopReport)> done) {
-  loop_.post([this, part, done = std::move(done)] {
-    proxy::LoopReport report;
-    report.name = loop_.name();
-    report.loop = loop_.stats();
-    report.listener = listener_->stats();
-    report.forward = handler_->forward_stats();
-    report.merge = handler_->merge_stats();
-    report.groups = handler_->merge_groups();
-    report.slot_generation = handler_->slot_generation();
-    if (first_) {
-      report.sequences = shared_.sequences->stats();
-      report.relays = shared_.homes->stats();
-    }
-    if (const aggregation::Reviewer* reviewer = handler_->reviewer()) {
-      report.decisions = reviewer->decisions();
-      report.grant_watches = reviewer->grant_watches();
-    }
-    report.documents = handler_->document_stats();
-    report.lookup = handler_->lookup_stats();
-    report.ignored_applies = handler_->ignored_applies();
-    report.reviews = reviews_->stats();
-    report.served_refused = local_->stats().requests_refused;
-    const apiserver::BodyCounts served = apiserver::body_counts(*local_);
-    report.late_bodies = served.late + handler_->bodies().late();
-    report.crowded_bodies = served.crowded + handler_->bodies().crowded();
-    if (first_) {
-      for (std::size_t i = 0; i < kMemoryAccounts; ++i) {
-        report.memory[i] = shared_.memory->used(static_cast<MemoryAccount>(i));
-      }
-      report.memory_budget = shared_.memory->limit();
-    }
-    if (part == proxy::ReportPart::kWatches) {
-      serving::WatchList watches;
-      handler_->list_watches(watches);
-      apiserver::list_watches(*local_, watches);
-      report.watches = watches.rows(loop_.now());
-      report.open_watches = watches.open();
-    }
-    pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
-      if (const net::Upstream* upstream = client.upstream()) {
-        report.upstreams.push_back({client.name(), client.failed_at(), client.answered_at(),
-                                    upstream->stats(net::UpstreamClass::kWatch),
-                                    upstream->stats(net::UpstreamClass::kRead),
-                                    upstream->stats(net::UpstreamClass::kWrite)});
-      }
-    });
-    done(std::move(report));
   });
 }
 

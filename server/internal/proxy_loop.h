@@ -26,6 +26,7 @@
 #include "proxy/gates/cors.h"
 #include "proxy/gates/existence_gate.h"
 #include "proxy/gates/limit_gate.h"
+#include "proxy/gates/watch_start_gate.h"
 #include "proxy/handler.h"
 #include "proxy/overlay/overlay.h"
 #include "proxy/reviews/shard_reviews.h"
@@ -123,6 +124,7 @@ class ProxyLoop {
 
   /// @param port 0: chosen. @error kConfig, kIo: the address cannot be had.
   [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
+  [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
   void start();
   /// The credentials of reviews, and of reads that were reviewed, are known now. Any thread.
   void start_reviews(ShardTls tls, ShardTls reviewed);
@@ -144,6 +146,9 @@ class ProxyLoop {
   /// For requests that begin from now on. Any thread.
   /// Memory runs short: gives up what MemoryPressure::step() says.
   void shed();
+  /// Ends up to `most` watches of shards in order, with their connections (GR-213). Any thread;
+  /// `done` runs on this loop with how many are open then.
+  void send_watches_away(std::size_t most, std::function<void(std::size_t open)> done);
   void set_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   /// What cursors and continue tokens mean from now on. Any thread.
   void set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenKeys keys);
@@ -194,6 +199,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::ProxyHandler> handler_;
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
   std::unique_ptr<proxy::ExistenceGate> existence_;  ///< null: nothing is hidden
+  std::unique_ptr<proxy::WatchStartGate> watch_starts_;
   std::unique_ptr<proxy::LimitGate> limit_;
   serving::CrowdedHandler crowded_;
   std::unique_ptr<proxy::AuditGate> audit_;

@@ -102,6 +102,104 @@ TEST(EtcdMeta, GR_306_WhatIsNotWholeIsNoStore) {
   EXPECT_FALSE(etcd::parse_meta("?", "/p"));
 }
 
+TEST(EtcdMeta, GR_211_WhatLaterProgramsSayStays) {
+  const auto meta = etcd::parse_meta(
+      R"({"format":1,"uid":"u","offset":7,"epoch":3,"lowest":"0.1.0","moons":{"of":["mars"]}})",
+      "/p");
+  ASSERT_TRUE(meta);
+  EXPECT_THAT(etcd::encode(*meta), HasSubstr(R"("moons":{"of":["mars"]})"));
+  EXPECT_EQ(etcd::encode(*etcd::parse_meta(etcd::encode(*meta), "/p")), etcd::encode(*meta));
+}
+
+TEST(EtcdMeta, GR_211_AProgramBelowTheLowestIsTold) {
+  etcd::Meta meta;
+  const auto allows = [&meta](const char* lowest, const char* program) {
+    meta.lowest = lowest;
+    return etcd::check_program(meta, "/p", program).has_value();
+  };
+  EXPECT_TRUE(allows("0.1.0", "0.1.0"));
+  EXPECT_TRUE(allows("0.9.9", "0.10.0"));
+  EXPECT_TRUE(allows("0.2.0", "1.0.0"));
+  EXPECT_FALSE(allows("0.10.0", "0.9.9"));
+  EXPECT_FALSE(allows("1.0.0", "0.99.99"));
+  EXPECT_FALSE(allows("0.2.1", "0.2.0"));
+  EXPECT_FALSE(allows("later", "0.2.0")) << "what cannot be read is for none";
+  const auto told = etcd::check_program(meta, "/p", "0.2.0");
+  EXPECT_THAT(std::string(told.error().message()), HasSubstr("/p in etcd is for kintsugi later"));
+  EXPECT_THAT(std::string(told.error().message()), HasSubstr("this is 0.2.0"));
+}
+
+TEST_F(EtcdHistoryTest, GR_211_AnUpgradeIsFinishedUnderWritesThatGoOn) {
+  EtcdServer own;
+  Replica now(own.url(), prefix_);
+  write(*now, put("a", "0"));
+  now.close();
+  now.params().program = "0.2.0";
+  now.reopen();
+  const auto watches = now->etcd_stats().watches;
+  EtcdParams params = now.params();
+  auto tool = EtcdPrefix::open(params);
+  ASSERT_TRUE(tool);
+  ASSERT_TRUE((*tool)->look());
+  ASSERT_TRUE((*tool)->raise_lowest("0.2.0"));
+  for (int i = 0; i < 20; ++i) {
+    write(*now, put("a", std::to_string(i)));
+  }
+  EXPECT_EQ(now->etcd_stats().watches, watches) << "nothing began anew";
+  params.program = "0.1.9";
+  params.mirror_directory += "-older";
+  const auto older = EtcdStore::open(params);
+  ASSERT_FALSE(older);
+  EXPECT_EQ(older.error().code(), Errc::kConfig);
+  EXPECT_THAT(std::string(older.error().message()), HasSubstr("is for kintsugi 0.2.0 and later"));
+  EXPECT_FALSE((*EtcdPrefix::open(params))->look()) << "tools, too";
+  now.reopen();
+  EXPECT_EQ(now->get("a")->value.view(), "19");
+}
+
+TEST_F(EtcdHistoryTest, GR_211_WhoIsTooOldThenEnds) {
+  EtcdServer own;
+  Replica old(own.url(), prefix_);
+  old.close();
+  std::atomic<bool> ended = false;
+  old.params().program = "0.1.0";
+  old.params().on_ended = [&ended] { ended = true; };
+  old.reopen();
+  write(*old, put("a", "0"));
+  auto tool = EtcdPrefix::open(old.params());
+  ASSERT_TRUE(tool);
+  const auto before = (*tool)->look();
+  ASSERT_TRUE(before);
+  ASSERT_TRUE((*tool)->raise_lowest("0.2.0"));
+  EXPECT_TRUE(eventually([&] { return ended.load(); }));
+  EXPECT_FALSE(old->commit_wait({put("a", "1")}));
+  EtcdParams later = old.params();
+  later.program = "0.2.0";
+  const auto after = (*EtcdPrefix::open(later))->look();
+  ASSERT_TRUE(after);
+  EXPECT_LT(after->revision, before->revision + 1'000) << "revisions have not been moved on";
+}
+
+TEST_F(EtcdHistoryTest, GR_211_ARecordThatWasRewrittenMeanwhileIsNoOtherHistory) {
+  EtcdServer own;
+  Replica now(own.url(), prefix_);
+  write(*now, put("a", "0"));
+  std::atomic<bool> ended = false;
+  now.close();
+  now.params().on_ended = [&ended] { ended = true; };
+  now.reopen();
+  for (int i = 0; i < 3; ++i) {  // the watch is resumed before or after it, and seats are taken
+    own.kill();
+    own.start();
+    auto tool = EtcdPrefix::open(now.params());
+    ASSERT_TRUE(tool);
+    ASSERT_TRUE((*tool)->look());
+    ASSERT_TRUE((*tool)->raise_lowest("0.1.0"));
+    write(*now, put("a", std::to_string(i)));
+    EXPECT_FALSE(ended);
+  }
+}
+
 TEST_F(EtcdHistoryTest, GR_118_OneOfThemCompacts_AndTheNextWhenItIsGone) {
   EtcdServer own;
   auto first = std::make_unique<Replica>(own.url(), prefix_);

@@ -228,6 +228,11 @@ Expected<EtcdPrefix::Content> EtcdPrefix::look() {
   Content content;
   if (read->known) {
     const Meta& meta = read->known->meta;
+    if (auto allowed = etcd::check_program(meta, parts_->params.prefix, parts_->params.program);
+        !allowed) {
+      return fail(std::move(allowed).error());
+    }
+    content.lowest = meta.lowest;
     content.kind = meta.state == Meta::State::kWhole     ? Kind::kStore
                    : meta.state == Meta::State::kCopying ? Kind::kCopying
                                                          : Kind::kMoved;
@@ -332,6 +337,22 @@ Expected<void> EtcdPrefix::each(const RowVisit& visit) {
     }
   }
   return {};
+}
+
+Expected<void> EtcdPrefix::each_record(std::string_view key, const RowVisit& visit) {
+  const std::uint64_t head = std::exchange(parts_->head, 0);  // as it is now
+  auto visited = parts_->each(parts_->keys.row(key), visit);
+  parts_->head = head;
+  return visited;
+}
+
+Expected<void> EtcdPrefix::raise_lowest(const std::string& program) {
+  if (!parts_->known || parts_->known->meta.state != Meta::State::kWhole) {
+    return fail(Errc::kConfig, parts_->params.prefix + " in etcd: no store is there");
+  }
+  Meta meta = parts_->known->meta;
+  meta.lowest = program;
+  return parts_->write_meta(std::move(meta), {});
 }
 
 Expected<Revision> EtcdPrefix::renew() {

@@ -35,8 +35,10 @@ class EtcdPrefix {
     Kind kind = Kind::kEmpty;
     std::string place;
     Revision revision = 0;  ///< of the store, the newest; 0: there is none
+    std::string lowest;     ///< release of programs that it is for
   };
-  /// Looks; what the calls below compare is what it has found. @error kConfig, kUnavailable.
+  /// Looks; what the calls below compare is what it has found. @error kConfig, also where it is for
+  /// later programs only; kUnavailable.
   [[nodiscard]] Expected<Content> look();
 
   // A copy to here, after look() has found nothing or an unfinished one, which is removed.
@@ -57,6 +59,8 @@ class EtcdPrefix {
   /// says.
   using RowVisit = std::function<Expected<void>(const EntryView& row)>;
   [[nodiscard]] Expected<void> each(const RowVisit& visit);
+  /// The same of rows whose key begins so, that are no objects; as of now.
+  [[nodiscard]] Expected<void> each_record(std::string_view key, const RowVisit& visit);
   /// It opens by force only, and nobody writes on that was there before.
   /// @error kConflict a row was written since look(); kUnavailable.
   [[nodiscard]] Expected<void> mark_moved(const std::string& place);
@@ -67,6 +71,10 @@ class EtcdPrefix {
   /// @returns where they go on. @error kConfig it is no store, or they get too large; kConflict,
   /// kUnavailable.
   [[nodiscard]] Expected<Revision> renew();
+
+  /// Only programs of this release and later open it from now on; who serves it goes on (GR-211).
+  /// After look(). @error kConfig it is no store; kConflict, kUnavailable.
+  [[nodiscard]] Expected<void> raise_lowest(const std::string& program);
 
  private:
   struct Parts;

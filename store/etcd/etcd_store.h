@@ -9,6 +9,7 @@
 
 #include "base/secret.h"
 #include "base/time.h"
+#include "base/version.h"
 #include "store/store.h"
 
 namespace kintsugi::store {
@@ -28,6 +29,8 @@ struct EtcdParams {
   /// written from now on, and a store that is opened anew has revisions above all that were told.
   /// On a thread of the store, once; must only hand on.
   std::function<void()> on_ended{};
+  /// The release that this is: the prefix may be for later ones only (GR-211).
+  std::string program = product_version();
   std::string mirror_directory;  ///< of this process alone
   BookRules books{};
 

@@ -119,6 +119,7 @@ class MergedWatch final : public http::RequestHandler,
   [[nodiscard]] std::string payer() const override { return serving::payer_of(down_.peer()).name; }
   [[nodiscard]] serving::Level level() const override { return serving::level_of(down_.peer()); }
   void describe(serving::WatchRow& row) const override { feed_.describe(row); }
+  void release_connection() noexcept override { down_.close_connection_after(); }
   void end_at_once() noexcept override {
     ++shared_.stats.evicted_memory;
     stop();

@@ -232,6 +232,8 @@ ConfigTable key_table(ProxyConfig& config, const std::string& folder) {
       {"listener.key_file", file(config.listener.key_file, folder)},
       {"listener.max_streams", number(config.listener.max_streams, 1, 10'000)},
       {"listener.goaway_chance", krm::fraction(config.listener.goaway_chance, 0, 0.02)},
+      {"listener.watch_starts", number(config.listener.watch_starts, 0, 1'000'000)},
+      {"listener.balance_watches", boolean(config.listener.balance_watches)},
       {"listener.handshake_timeout_ms", milliseconds_of(config.listener.timeouts.handshake, 1)},
       {"listener.header_timeout_ms", milliseconds_of(config.listener.timeouts.header, 1)},
       {"listener.first_request_timeout_ms",

@@ -157,7 +157,11 @@ class Core {
   [[nodiscard]] net::Task<std::uint64_t> marked_begin(std::size_t member);
   void note_revision(const Header& header, Revision floor);
   void on_meta_event(const JoinedEvent& event, std::uint64_t revision);
-  void end_history(std::string_view why);
+  bool take_again(const Introduction::Known& known);
+  bool knows_record(const RangeResponse& found);
+  /// @param goes_on  under other revisions, once somebody has seen to that
+  void end_history(std::string_view why, bool goes_on = true);
+  void tell_ended();
   net::Task<> renew();
   [[nodiscard]] net::Task<Expected<void>> move_forward(Revision seen);
 

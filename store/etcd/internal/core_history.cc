@@ -118,24 +118,36 @@ void Core::note_revision(const Header& header, Revision floor) {
 void Core::on_meta_event(const JoinedEvent& event, std::uint64_t revision) {
   const auto meta = event.is_delete ? Expected<Meta>(fail(Errc::kNotFound))
                                     : parse_meta(event.value, params_.prefix);
-  if (!meta || meta->epoch != meta_.epoch || meta->offset != offset_ || meta->uid != meta_.uid ||
-      meta->state != meta_.state) {
+  if (!meta || !take_again({*meta, revision})) {
     end_history("its record was written anew");
-  } else {
-    meta_revision_ = revision;
   }
+}
+
+/// A record that was written later and says the same of the history (GR-211). False: another one.
+bool Core::take_again(const Introduction::Known& known) {
+  const Meta& meta = known.meta;
+  if (meta.epoch != meta_.epoch || meta.offset != offset_ || meta.uid != meta_.uid ||
+      meta.state != meta_.state || known.revision < meta_revision_) {
+    return false;
+  }
+  take_meta(known);
+  if (const auto allowed = check_program(meta_, params_.prefix, params_.program); !allowed) {
+    end_history(allowed.error().message(), false);
+  }
+  return true;
 }
 
 /// From here on nothing is read, written or told: what comes next has revisions of its own, which
 /// begin with a mirror that is made anew.
-void Core::end_history(std::string_view why) {
+void Core::end_history(std::string_view why, bool goes_on) {
   if (std::exchange(ended_, true)) {
     return;
   }
-  log_error("the history in etcd is not the one that was known: the store ends",
+  log_error(goes_on ? "the history in etcd is not the one that was known: the store ends"
+                    : "the store in etcd is not for this program any more: it ends",
             {{"prefix", params_.prefix}, {"why", std::string(why)}});
   shared_.is_ended = true;
-  loop_.post(alive_.guard([this] {
+  loop_.post(alive_.guard([this, goes_on] {
     job_.end();
     watch_.reset();
     seat_job_.end();
@@ -152,7 +164,11 @@ void Core::end_history(std::string_view why) {
       answer(writes_.begin()->first,
              fail(Errc::kTimeout, std::string(kEndedHistory) + "; it may have happened"));
     }
-    renew_job_ = net::Job(renew());
+    if (goes_on) {
+      renew_job_ = net::Job(renew());
+    } else {
+      tell_ended();
+    }
   }));
 }
 
@@ -167,6 +183,10 @@ net::Task<> Core::renew() {
     net::Sleep pause(loop_, kRenewPause);
     co_await pause;
   }
+  tell_ended();
+}
+
+void Core::tell_ended() {
   if (ready_ != nullptr) {
     std::exchange(ready_, nullptr)(fail(Errc::kUnavailable, kEndedHistory));
   }

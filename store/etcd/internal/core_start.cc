@@ -99,6 +99,10 @@ net::Task<Expected<void>> Core::match_meta() {
   if (!whole) {
     co_return whole;
   }
+  Expected<void> allowed = check_program(read->known->meta, params_.prefix, params_.program);
+  if (!allowed) {
+    co_return allowed;
+  }
   take_meta(*read->known);
   const Revision seen = newest_of_old_mirror();
   if (seen > read->head + offset_) {

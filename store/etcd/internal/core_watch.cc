@@ -113,7 +113,7 @@ net::Task<Expected<Core::History>> Core::look_at_history(std::size_t member) {
   if (!read) {
     co_return fail(read.error().clone());
   }
-  const bool same = read->known && read->known->revision == meta_revision_;
+  const bool same = read->known && take_again(*read->known);
   co_return same ? History::kThere : History::kAnother;
 }
 

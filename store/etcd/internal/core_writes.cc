@@ -240,6 +240,18 @@ void Core::take_seat() {
   }
 }
 
+/// The record is the one that was met, or a later one of the same history.
+bool Core::knows_record(const RangeResponse& found) {
+  if (found.kvs.empty()) {
+    return false;
+  }
+  if (found.kvs[0].mod_revision == meta_revision_) {
+    return true;
+  }
+  const auto meta = parse_meta(found.kvs[0].value, params_.prefix);
+  return meta && take_again({*meta, found.kvs[0].mod_revision});
+}
+
 /// Another seat, guarded by the present one; until it is known that it is taken (GR-109).
 net::Task<> Core::sit_down() {
   std::size_t member = choice_.other_than(choice_.pick(now()), now());
@@ -258,10 +270,13 @@ net::Task<> Core::sit_down() {
     if (reply.ok() && decode(reply.message, response)) {
       const bool is_told = response.ranges.size() == 2;
       const bool is_there = is_told && response.ranges[0].kvs.size() == 1;
-      if (is_told && (response.ranges[1].kvs.empty() ||
-                      response.ranges[1].kvs[0].mod_revision != meta_revision_)) {
+      const std::uint64_t met = meta_revision_;
+      if (is_told && !knows_record(response.ranges[1])) {
         end_history("its record was written anew");
         co_return;
+      }
+      if (meta_revision_ != met) {
+        continue;  // nothing has failed but the compare of that
       }
       if (response.succeeded) {
         taken = response.header.revision;

@@ -1,6 +1,10 @@
 #include "store/etcd/internal/meta.h"
 
-#include "krm/json.h"
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "store/etcd/internal/version.h"
 
 namespace kintsugi::store::etcd {
 namespace {
@@ -11,6 +15,9 @@ constexpr std::int64_t kFormat = 1;
 constexpr std::int64_t kNotWhole = 0;  // what programs before states refuse
 constexpr const char* kCopying = "copying";
 constexpr const char* kMoved = "moved";
+
+constexpr std::string_view kMembers[] = {"format", "uid",   "offset", "epoch",
+                                         "lowest", "state", "place"};
 
 std::int64_t number_of(const Json& object, std::string_view member) {
   const Json* const found = object.find(member);
@@ -30,6 +37,9 @@ std::string encode(const Meta& meta) {
     object["state"] = meta.state == Meta::State::kCopying ? kCopying : kMoved;
     object["place"] = meta.place;
   }
+  for (const krm::JsonMember& member : meta.others.members()) {
+    object[member.key] = member.value;
+  }
   return object.dump();
 }
 
@@ -47,8 +57,15 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
   meta.uid = object->text({"uid"});
   meta.offset = static_cast<Revision>(number_of(*object, "offset"));
   meta.epoch = static_cast<std::uint64_t>(number_of(*object, "epoch"));
-  meta.lowest = object->text({"lowest"});
+  if (const Json* const lowest = object->find("lowest")) {
+    meta.lowest = lowest->as_text();
+  }
   meta.place = object->text({"place"});
+  for (const krm::JsonMember& member : object->members()) {
+    if (std::find(std::begin(kMembers), std::end(kMembers), member.key) == std::end(kMembers)) {
+      meta.others[member.key] = member.value;
+    }
+  }
   meta.state = format == kFormat   ? Meta::State::kWhole
                : state == kCopying ? Meta::State::kCopying
                                    : Meta::State::kMoved;
@@ -65,6 +82,20 @@ Expected<void> check_whole(const Meta& meta, std::string_view prefix, bool opens
                                    "; --force opens it nevertheless");
   }
   return {};
+}
+
+Expected<void> check_program(const Meta& meta, std::string_view prefix, std::string_view program) {
+  const auto order = [](const Version& version) {
+    return std::tuple(version.major, version.minor, version.patch);
+  };
+  const auto lowest = Version::parse(meta.lowest);
+  const auto own = Version::parse(program);
+  if (lowest && own && order(*own) >= order(*lowest)) {
+    return {};
+  }
+  return fail(Errc::kConfig, std::string(prefix) + " in etcd is for kintsugi " + meta.lowest +
+                                 " and later, since `kintsugi store finish-upgrade`; this is " +
+                                 std::string(program));
 }
 
 }  // namespace kintsugi::store::etcd

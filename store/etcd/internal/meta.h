@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "krm/json.h"
 #include "store/store.h"
 
 /// What the key `meta` of a prefix says of what is under it (GR-124, GR-125, GR-306). Pure.
@@ -23,6 +24,7 @@ struct Meta {
   std::string lowest = "0.1.0";  ///< program that may write
   State state = State::kWhole;
   std::string place;
+  krm::Json others = krm::Json::object();  ///< members of later programs: they stay (GR-211)
 };
 
 /// Programs that know of no states take one that is not whole for an unknown format.
@@ -33,5 +35,10 @@ struct Meta {
 /// @error kConfig why it is nothing to start with.
 [[nodiscard]] Expected<void> check_whole(const Meta& meta, std::string_view prefix,
                                          bool opens_moved);
+
+/// @param program  its release, "0.2.0"
+/// @error kConfig it is older than the record allows (GR-211): names both.
+[[nodiscard]] Expected<void> check_program(const Meta& meta, std::string_view prefix,
+                                           std::string_view program);
 
 }  // namespace kintsugi::store::etcd

@@ -1,0 +1,87 @@
+#include "server/internal/replica_keeper.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace kintsugi::server {
+namespace {
+
+constexpr std::size_t kPart = 20;  ///< one of so many watches is news
+
+std::string key_of(const std::string& id) { return std::string(kReplicaRecords) + id; }
+
+void commit(store::Store& store, store::Op op) {
+  std::vector<store::Op> ops;
+  ops.push_back(std::move(op));
+  // What fails is done again with the next one.
+  store.commit(std::move(ops), [](const Expected<store::CommitResult>& /*result*/) {});
+}
+
+}  // namespace
+
+ReplicaKeeper::ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own, Times times)
+    : loop_(loop), store_(store), times_(times), own_(std::move(own)), timer_(loop) {
+  write();
+  look();
+}
+
+ReplicaKeeper::~ReplicaKeeper() {
+  timer_.cancel();
+  commit(store_, {store::EventType::kDelete, key_of(own_.id), {}, std::nullopt});
+}
+
+void ReplicaKeeper::tell(bool ready, std::size_t watches) {
+  own_.ready = ready;
+  own_.watches = watches;
+  if (is_news()) {
+    write();
+  }
+}
+
+bool ReplicaKeeper::is_news() const noexcept {
+  const std::size_t before = written_.watches, now = own_.watches;
+  const std::size_t change = std::max(before, now) - std::min(before, now);
+  return own_.ready != written_.ready || (change > before / kPart && change >= kPart);
+}
+
+void ReplicaKeeper::write() {
+  written_ = own_;
+  written_at_ = loop_.now();
+  commit(store_, {store::EventType::kPut, key_of(own_.id), own_.to_json().dump(), std::nullopt});
+}
+
+void ReplicaKeeper::look() {
+  const TimePoint now = loop_.now();
+  if (now - written_at_ >= times_.write) {
+    write();
+  }
+  others_.clear();
+  std::map<std::string, Seen> seen;
+  std::vector<store::Op> gone;
+  store::RangeQuery query;
+  query.prefix = kReplicaRecords;
+  (void)store_.range(query, [&](const store::EntryView& row) {
+    const std::string id(row.key.substr(kReplicaRecords.size()));
+    if (id == own_.id) {
+      return true;
+    }
+    Seen& last = seen[id];
+    const auto known = seen_.find(id);
+    const bool rests = known != seen_.end() && known->second.modified == row.modified;
+    last = {row.modified, rests ? known->second.since : now};
+    if (now - last.since >= times_.gone) {
+      gone.push_back({store::EventType::kDelete, std::string(row.key), {}, row.modified});
+    } else if (auto replica = Replica::parse(id, row.value)) {
+      others_.push_back(std::move(*replica));
+    }
+    return true;
+  });
+  seen_ = std::move(seen);
+  for (store::Op& op : gone) {
+    commit(store_, std::move(op));
+  }
+  timer_.start(times_.look, [this] { look(); });
+}
+
+}  // namespace kintsugi::server

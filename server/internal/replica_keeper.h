@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/alive.h"
+#include "base/time.h"
+#include "net/loop.h"
+#include "server/replica_record.h"
+#include "store/store.h"
+
+namespace kintsugi::server {
+
+/// Keeps the record of this process in the store that it shares with others, and knows theirs. One
+/// that nobody has written for a minute, by the clock of who looks, is gone, and is removed. The
+/// own one is removed when this is destroyed. Threads: the loop's.
+class ReplicaKeeper {
+ public:
+  struct Times {
+    Duration write = seconds(kReplicaWriteSeconds);
+    Duration gone = seconds(kReplicaGoneSeconds);
+    Duration look = seconds(1);
+  };
+  ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own, Times times);
+  ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own)
+      : ReplicaKeeper(loop, store, std::move(own), Times()) {}
+  ~ReplicaKeeper();
+  ReplicaKeeper(const ReplicaKeeper&) = delete;
+  ReplicaKeeper& operator=(const ReplicaKeeper&) = delete;
+
+  /// Others hear of it soon, where much has changed.
+  void tell(bool ready, std::size_t watches);
+  /// Those that live, as they were at the last look, without this one.
+  [[nodiscard]] const std::vector<Replica>& others() const noexcept { return others_; }
+
+ private:
+  struct Seen {
+    store::Revision modified = 0;
+    TimePoint since{};  ///< it has rested
+  };
+  void look();
+  void write();
+  [[nodiscard]] bool is_news() const noexcept;
+
+  net::Loop& loop_;
+  store::Store& store_;
+  const Times times_;
+  Replica own_, written_;
+  TimePoint written_at_{};
+  std::map<std::string, Seen> seen_;  ///< by id
+  std::vector<Replica> others_;
+  net::Timer timer_;
+  Alive alive_;
+};
+
+}  // namespace kintsugi::server

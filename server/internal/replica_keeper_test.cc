@@ -1,0 +1,95 @@
+#include "server/internal/replica_keeper.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "store/memory/memory_store.h"
+
+namespace kintsugi::server {
+namespace {
+
+using Times = ReplicaKeeper::Times;
+
+class ReplicaKeeperTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] bool until(const std::function<bool()>& condition) {
+    bool met = false;
+    net::Timer pace(loop_), limit(loop_);
+    const std::function<void()> check = [&] {
+      met = condition();
+      if (met) {
+        loop_.stop();
+      } else {
+        pace.start(milliseconds(1), check);
+      }
+    };
+    pace.start(milliseconds(1), check);
+    limit.start(seconds(20), [this] { loop_.stop(); });
+    loop_.run();
+    return met;
+  }
+  [[nodiscard]] std::unique_ptr<ReplicaKeeper> keeper(const std::string& id, Times times) {
+    return std::make_unique<ReplicaKeeper>(loop_, store_, Replica{.id = id, .version = "0.1.0"},
+                                           times);
+  }
+  [[nodiscard]] bool has(const std::string& id) const {
+    return store_.get(std::string(kReplicaRecords) + id).has_value();
+  }
+  net::Loop loop_{"test"};
+  store::MemoryStore store_;
+};
+
+constexpr Times kQuick{milliseconds(20), milliseconds(200), milliseconds(2)};
+
+TEST_F(ReplicaKeeperTest, GR211_EachKnowsTheOthers) {
+  const auto one = keeper("one", kQuick);
+  auto two = keeper("two", kQuick);
+  two->tell(true, 500);
+  ASSERT_TRUE(until([&] { return one->others().size() == 1 && one->others()[0].ready; }));
+  EXPECT_EQ(one->others()[0],
+            (Replica{.id = "two", .version = "0.1.0", .ready = true, .watches = 500}));
+  two.reset();
+  EXPECT_TRUE(until([&] { return one->others().empty(); }));
+  EXPECT_FALSE(has("two")) << "who leaves takes its record along";
+  EXPECT_TRUE(has("one"));
+}
+
+TEST_F(ReplicaKeeperTest, GR211_WhoDoesNotWriteIsGoneByTheClockOfWhoLooks) {
+  const auto one = keeper("one", kQuick);
+  const auto silent = keeper("silent", {seconds(1'000), seconds(1'000), seconds(1'000)});
+  ASSERT_TRUE(until([&] { return one->others().size() == 1; }));
+  const TimePoint begin = Clock::now();
+  ASSERT_TRUE(until([&] { return one->others().empty(); }));
+  EXPECT_GE(Clock::now() - begin, milliseconds(150));
+  EXPECT_TRUE(until([&] { return !has("silent"); })) << "and is removed";
+  EXPECT_TRUE(has("one")) << "who writes lives";
+}
+
+TEST_F(ReplicaKeeperTest, GR213_ManyMoreWatchesAreToldAtOnce) {
+  const auto one = keeper("one", kQuick);
+  const auto two = keeper("two", {seconds(1'000), seconds(1'000), seconds(1'000)});
+  const auto told = [&] {
+    return one->others().empty() ? std::size_t{0} : one->others()[0].watches;
+  };
+  two->tell(false, 1'000);
+  EXPECT_TRUE(until([&] { return told() == 1'000; }));
+  two->tell(false, 1'010);
+  two->tell(false, 1'100);
+  EXPECT_TRUE(until([&] { return told() == 1'100; }));
+}
+
+TEST_F(ReplicaKeeperTest, GR211_WhatOthersSayThatIsNotKnownIsLeftAlone) {
+  const std::string text = R"({"version":"9.0.0","ready":true,"watches":7,"moons":{"of":"mars"}})";
+  ASSERT_TRUE(store_.commit_wait(
+      {{store::EventType::kPut, std::string(kReplicaRecords) + "later", text, std::nullopt}}));
+  const auto one = keeper("one", kQuick);
+  ASSERT_TRUE(until([&] { return one->others().size() == 1; }));
+  EXPECT_EQ(one->others()[0].version, "9.0.0");
+  EXPECT_EQ(one->others()[0].watches, 7U);
+  EXPECT_EQ(store_.get(std::string(kReplicaRecords) + "later")->value.view(), text);
+}
+
+}  // namespace
+}  // namespace kintsugi::server
