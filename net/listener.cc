@@ -34,6 +34,7 @@ constexpr int kAcceptsPerTurn = 64;
 /// them no longer than 2 ms.
 constexpr int kHandshakesPerPass = 4;
 constexpr auto kPauseWithoutDescriptors = milliseconds(100);
+constexpr auto kNewcomersDrain = seconds(1);
 
 union Address {
   sockaddr any;
@@ -251,7 +252,8 @@ void ListenerImpl::on_ready(bool /*readable*/, bool /*writable*/) noexcept {
     socklen_t size = sizeof address;
     const int fd = ::accept4(fd_, &address.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      const auto better = member_ != nullptr ? params_.group->better_than(*member_) : nullptr;
+      const bool may_go = member_ != nullptr && !draining_;
+      const auto better = may_go ? params_.group->better_than(*member_) : nullptr;
       if (better != nullptr) {
         ++totals_.handed_over;
         ListenerGroup::hand_over(better, fd);
@@ -488,12 +490,27 @@ std::size_t ListenerImpl::shed_idle(std::size_t most) {
   return ended;
 }
 
+/// Who has connected and not asked yet is no one to be closed on: a server that takes over on this
+/// port gets those that come from now on (GR-212).
 void ListenerImpl::drain(std::function<void()> done) {
-  stop_accepting();
   draining_ = true;
   drained_ = std::move(done);
+  on_ready(true, false);
+  stop_accepting();
+  bool has_newcomers = false;
   for (std::size_t i = connections_.size(); i-- > 0;) {
-    connections_[i]->drain();
+    if (connections_[i]->has_asked()) {
+      connections_[i]->drain();
+    } else {
+      has_newcomers = true;
+    }
+  }
+  if (has_newcomers) {
+    crowd_.start(kNewcomersDrain, [this] {
+      for (std::size_t i = connections_.size(); i-- > 0;) {
+        connections_[i]->drain();
+      }
+    });
   }
   if (connections_.empty()) {
     report_drained();

@@ -244,6 +244,26 @@ TEST(PlainListener, SE083_WhenOneReadHasManyRequests_ATurnBeginsSomeOfThem) {
   }
 }
 
+TEST(PlainListener, GR_212_WhenItDrains_WhoHasConnectedAlreadyIsAnswered) {
+  Fixture fixture;
+  const std::string request = "GET /small HTTP/1.1\r\nhost: a\r\n\r\n";
+  RawClient idle(fixture.listener->port());
+  idle.send(request);
+  ASSERT_TRUE(fixture.until([&] { return idle.got("hello"); }));
+  RawClient accepted(fixture.listener->port());
+  ASSERT_TRUE(fixture.until([&] { return fixture.listener->stats().connections == 2; }));
+  RawClient waits(fixture.listener->port());  // in the backlog: the loop does not run
+  bool drained = false;
+  fixture.listener->drain([&] { drained = true; });
+  ASSERT_TRUE(fixture.until([&] { return idle.ended(); }));
+  EXPECT_FALSE(accepted.ended() || waits.ended());
+  accepted.send(request);
+  waits.send(request);
+  ASSERT_TRUE(fixture.until([&] { return accepted.got("hello") && waits.got("hello"); }));
+  ASSERT_TRUE(fixture.until([&] { return drained; }));
+  EXPECT_TRUE(accepted.ended() && waits.ended());
+}
+
 TEST(PlainListener, WhenOnAUnixSocket_Answers) {
   char directory[] = "/tmp/kintsugi-net-XXXXXX";
   ASSERT_NE(::mkdtemp(directory), nullptr);

@@ -124,7 +124,7 @@ void ProxyControl::on_late_store(StoreOpening::Result opened) {
 }
 
 void ProxyControl::begin_replicas() {
-  ProxyReplicas::Params params{.loop = loop_, .store = *store_, .own = {}};
+  ProxyReplicas::Params params{.loop = loop_, .store = *store_};
   params.own.id = shared_->instance;
   params.own.version = product_version();
   params.own.address = config_.listener.address + ":" + std::to_string(loops_.front()->port());

@@ -12,12 +12,12 @@ namespace kintsugi::server {
 
 /// What a process that shares its store with others says of itself there (GR-211, GR-213).
 struct Replica {
-  std::string id;               ///< random, of this run
-  std::string version;          ///< the release: product_version()
-  std::string address, region;  ///< for people
-  std::int64_t started = 0;     ///< [s since 1970], for people
-  bool ready = false;           ///< takes requests
-  std::size_t watches = 0;      ///< of shards that are open at it
+  std::string id = {};                    ///< random, of this run
+  std::string version = {};               ///< the release: product_version()
+  std::string address = {}, region = {};  ///< for people
+  std::int64_t started = 0;               ///< [s since 1970], for people
+  bool ready = false;                     ///< takes requests
+  std::size_t watches = 0;                ///< of shards that are open at it
   [[nodiscard]] bool operator==(const Replica&) const = default;
   [[nodiscard]] krm::Json to_json() const;
   /// Members that this program does not know are left alone. @error kCorrupt

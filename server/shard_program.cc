@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -18,7 +19,10 @@
 #include "base/log.h"
 #include "base/log_output.h"
 #include "base/memory_limit.h"
+#include "base/random.h"
 #include "base/secret_file.h"
+#include "base/strings.h"
+#include "base/version.h"
 #include "controlplane/moves/move_limits.h"
 #include "controlplane/quotas/workspace_books.h"
 #include "controlplane/shard_server.h"
@@ -32,6 +36,7 @@
 #include "server/files.h"
 #include "server/internal/etcd_opening.h"
 #include "server/internal/file_watch.h"
+#include "server/internal/replica_keeper.h"
 #include "server/internal/shard_credentials.h"
 #include "server/internal/webhook_server.h"
 #include "server/kubeconfig.h"
@@ -294,6 +299,13 @@ class ShardProgram {
     if (auto written = write_access(); !written) {
       return written;
     }
+    if (etcd_ != nullptr) {
+      Replica own{.id = hex_encode(random_bytes(4)), .version = product_version()};
+      own.address = server_->base_url();
+      own.started = std::time(nullptr);
+      own.ready = true;
+      replicas_ = std::make_unique<ReplicaKeeper>(loop_, *store_, std::move(own));
+    }
     return write_shard_port(options_.layout, options_.name, options_.replica, server_->port());
   }
 
@@ -373,6 +385,7 @@ class ShardProgram {
       std::_Exit(1);
     }
     draining_ = true;
+    replicas_.reset();
     net::service_notices().stopping();
     log_info("shard stops", {{"shard", options_.name}});
     server_->drain([this] { loop_.stop(); });
@@ -456,7 +469,8 @@ class ShardProgram {
   std::unique_ptr<auth::AuditLog> audit_;
   std::unique_ptr<auth::AuditWebhook> audit_webhook_;
   std::unique_ptr<store::Store> store_;
-  store::EtcdStore* etcd_ = nullptr;  ///< store_, where it is on etcd
+  store::EtcdStore* etcd_ = nullptr;         ///< store_, where it is on etcd
+  std::unique_ptr<ReplicaKeeper> replicas_;  ///< null: the store is this process's alone
   std::unique_ptr<ShardEncryption> encryption_;
   std::shared_ptr<net::TlsContext> client_tls_;
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;

@@ -39,7 +39,6 @@ namespace {
 constexpr Duration kStopPatience = seconds(35);
 constexpr Duration kRenewal = seconds(60);
 constexpr const char* kProxy = "proxy";
-constexpr const char* kEtcd = "etcd";
 constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
 
 /// For people alone: nothing of it is in a log.
@@ -180,12 +179,19 @@ class Installation {
     if (!options_.uses_etcd || !options_.etcd_urls.empty()) {
       return {};
     }
-    auto etcd = prepare_etcd(options_.layout);
-    if (!etcd) {
-      return fail(std::move(etcd.error()));
+    auto members = prepare_etcd(options_);
+    if (!members) {
+      return fail(std::move(members.error()));
     }
-    return supervisor_.start({kEtcd, std::move(etcd->arguments), options_.layout.log_file(kEtcd),
-                              options_.layout.pid_file(kEtcd), std::move(etcd->program)});
+    for (EtcdProcess& one : *members) {
+      auto started =
+          supervisor_.start({one.name, std::move(one.arguments), options_.layout.log_file(one.name),
+                             options_.layout.pid_file(one.name), std::move(one.program)});
+      if (!started) {
+        return started;
+      }
+    }
+    return {};
   }
 
   Expected<void> start_shards() {

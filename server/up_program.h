@@ -36,6 +36,7 @@ struct UpOptions {
   /// Whether data is in etcd, and which one; none is named: `up` runs one itself.
   bool uses_etcd = false;
   std::vector<std::string> etcd_urls;
+  std::uint32_t etcd_members = 1;  ///< of the one that `up` runs: 1 or 3
   /// What the processes are told of their logs, for the file that one of them writes.
   std::function<std::vector<std::string>(const std::string& file)> log;
   bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is

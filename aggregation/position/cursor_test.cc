@@ -249,6 +249,21 @@ TEST(SlotHistory, WhenWrittenAndRead_T29_NothingIsLost) {
   EXPECT_FALSE(read->rolled_back_since("b", 2));
 }
 
+TEST(SlotHistory, GR_211_WhatLaterProgramsSayStays) {
+  const auto history = SlotHistory::from_json(*krm::Json::parse(
+      R"({"generations":[{"generation":1,"madeAt":1,"uids":["a"]}],"present":[true],"era":0,)"
+      R"("moons":{"of":["mars"]}})"));
+  ASSERT_TRUE(history);
+  SlotChange change;
+  change.present = {"a", "b"};
+  const auto changed = history->changed(change, 2);
+  const auto fixed = history->fixed(change, 5, 2);
+  ASSERT_TRUE(changed && fixed);
+  for (const SlotHistory& one : {*changed, *fixed, history->restored(1)}) {
+    EXPECT_EQ(one.to_json().at({"moons"})->dump(), R"({"of":["mars"]})");
+  }
+}
+
 TEST(SlotHistory, WhenThousandShardsChangeOften_AGG509_TheRecordFitsATransaction) {
   std::vector<std::string> uids;
   for (int i = 0; i < 1'000; ++i) {

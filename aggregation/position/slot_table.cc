@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "krm/other_members.h"
+
 namespace kintsugi::aggregation {
 namespace {
 
@@ -107,6 +109,8 @@ Expected<SlotHistory> SlotHistory::from_json(const Json& record) {
     }
   }
   out.era_ = static_cast<std::uint32_t>(integer(record, "era"));
+  out.others_ =
+      krm::other_members(record, {"generations", "present", "era", "labels", "rolledBack"});
   return out;
 }
 
@@ -134,6 +138,7 @@ Json SlotHistory::to_json() const {
   for (const auto& [uid, generation] : rolled_back_) {
     record.make({"rolledBack", uid}) = Json(static_cast<std::int64_t>(generation));
   }
+  krm::add_members(record, others_);
   return record;
 }
 
@@ -208,6 +213,7 @@ std::optional<SlotHistory> SlotHistory::fixed(const SlotChange& change, std::uin
     return std::nullopt;
   }
   SlotHistory out;
+  out.others_ = others_;
   if (current().generation < generation && !current().uids.empty()) {
     out.tables_ = tables_;
     out.rolled_back_ = rolled_back_;

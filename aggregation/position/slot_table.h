@@ -79,6 +79,7 @@ class SlotHistory {
   std::map<std::string, std::string, std::less<>> labels_;
   std::map<std::string, std::uint32_t, std::less<>> rolled_back_;  // generation that says so
   std::uint32_t era_ = 0;
+  krm::Json others_ = krm::Json::object();  // members of later programs
 };
 using SlotHistoryPtr = std::shared_ptr<const SlotHistory>;
 

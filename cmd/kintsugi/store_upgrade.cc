@@ -27,16 +27,15 @@ using Records = std::map<std::string, Record>;
 
 Expected<Records> read_records(store::EtcdPrefix& store) {
   Records out;
-  auto read = store.each_record(server::kReplicaRecords,
-                                [&out](const store::EntryView& row) -> Expected<void> {
-                                  const std::string id(
-                                      row.key.substr(server::kReplicaRecords.size()));
-                                  auto replica = server::Replica::parse(id, row.value);
-                                  if (replica) {
-                                    out[id] = {std::move(*replica), row.modified};
-                                  }
-                                  return {};
-                                });
+  auto read = store.each_record(
+      server::kReplicaRecords, [&out](const store::EntryView& row) -> Expected<void> {
+        const std::string id(row.key.substr(server::kReplicaRecords.size()));
+        auto replica = server::Replica::parse(id, row.value);
+        if (replica) {
+          out[id] = {std::move(*replica), row.modified};
+        }
+        return {};
+      });
   return std::move(read).map([&out] { return std::move(out); });
 }
 

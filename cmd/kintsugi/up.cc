@@ -61,7 +61,10 @@ FlagTable flag_table(Options& options) {
         {"store", "lmdb|etcd|etcd=URL,…", "lmdb",
          "where shards have their objects, and proxies theirs: in their folders, in an etcd that "
          "`up` runs (that of PATH), or in one that runs",
-         into(options.store)}}},
+         into(options.store)},
+        {"etcd-members", "1|3", "1",
+         "members of the etcd that `up` runs, with --store etcd; each is a process of its own",
+         into(options.up.etcd_members)}}},
       {"Addresses",
        {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
         {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on",
@@ -173,6 +176,12 @@ Expected<server::UpOptions> understood(Options typed) {
   }
   if (auto store = take_store(typed.store, options); !store) {
     return fail(std::move(store.error()));
+  }
+  if (options.etcd_members != 1 && options.etcd_members != 3) {
+    return fail(Errc::kConfig, "--etcd-members: must be 1 or 3");
+  }
+  if (options.etcd_members != 1 && (!options.uses_etcd || !options.etcd_urls.empty())) {
+    return fail(Errc::kConfig, "--etcd-members: of an etcd that `up` runs: add --store etcd");
   }
   if (options.proxies == 0 || options.proxies > kMostProxies) {
     return fail(Errc::kConfig, "--proxies: must be 1 to " + std::to_string(kMostProxies));

@@ -57,13 +57,14 @@ class Lines(raw_h2.Connection):
 class Crowd(threading.Thread):
     """`each` watches of every user, on a connection of the user's own."""
 
-    def __init__(self, users, path, cursor, each):
-        """@param users  a list for each: clients of the servers, the first one is used first"""
+    def __init__(self, users, path, cursor, each, elsewhere=False):
+        """@param users  a list for each: clients of the servers, the first one is used first
+        @param elsewhere  who loses a connection goes to the next server, as a balancer might lead it"""
         super().__init__(daemon=True)
         self.path, self.end = path + "?watch=1&allowWatchBookmarks=true", threading.Event()
         self.groups = [(list(clients), [Follower(cursor) for _ in range(each)]) for clients in users]
         self.all = [one for _, followers in self.groups for one in followers]
-        self.moves, self.faults, self.refused = 0, [], set()
+        self.moves, self.faults, self.refused, self.elsewhere = 0, [], set(), elsewhere
         self.start()
 
     def connect(self, clients, followers):
@@ -92,6 +93,8 @@ class Crowd(threading.Thread):
                     self.refused |= {stream.status for stream in link.streams.values()} - {None, 200}
                     link.close()
                     self.moves += 1
+                    if self.elsewhere:
+                        self.groups[number][0].append(self.groups[number][0].pop(0))
                     links[number] = self.connect(*self.groups[number])
         for link in links:
             link.close()

@@ -16,6 +16,7 @@ import unittest
 import urllib.request
 
 import etcds
+import informers
 import kit
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -35,45 +36,6 @@ def leads(log):
     """Whether what was said last of the duty is that the proxy has it."""
     words = re.findall(r"proxy leads|proxy does not lead|listening", log.read_text(errors="replace"))
     return bool(words) and words[-1] == "proxy leads"
-
-
-class Follower(threading.Thread):
-    """An informer without lists: its merged watch goes on at the other proxy, at the last cursor, whenever it ends."""
-
-    def __init__(self, proxies, cursor, path=ALL_MAPS):
-        super().__init__(daemon=True)
-        self.proxies, self.cursor, self.path = list(proxies), cursor, path
-        self.names, self.resumes, self.faults, self.done = [], [], [], threading.Event()
-        self.bookmarks = 0
-        self.start()
-
-    def run(self):
-        while not self.done.is_set():
-            client = self.proxies[0]
-            begin = time.monotonic()
-            try:
-                self.follow(client)
-            except (OSError, AssertionError, ValueError) as fault:
-                if "410" in str(fault) or "Expired" in str(fault):
-                    self.faults.append(str(fault))
-                    return
-            self.proxies.append(self.proxies.pop(0))
-            self.resumes.append(begin)
-            time.sleep(0.02)
-
-    def follow(self, client):
-        for event in client.watch(f"{self.path}?watch=1&allowWatchBookmarks=true&resourceVersion={self.cursor}", timeout=30):
-            if event["type"] == "ERROR":
-                self.faults.append(str(event))
-                self.done.set()
-                return
-            if event["type"] == "BOOKMARK":
-                self.cursor = event["object"]["metadata"]["resourceVersion"]
-                self.bookmarks += 1
-            else:
-                self.names.append((event["type"], event["object"]["metadata"]["name"]))
-            if self.done.is_set():
-                return
 
 
 @unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
@@ -284,7 +246,7 @@ class ProxyReplicas(unittest.TestCase):
     def test_GR_201_merged_watches_go_on_at_the_other_when_one_is_killed(self):
         count = 60
         cursor = self.client(0, "").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
-        followers = [Follower((self.client(0, ""), self.client(1, "")), cursor) for _ in range(count)]
+        followers = [informers.Follower((self.client(0, ""), self.client(1, "")), cursor, ALL_MAPS) for _ in range(count)]
         try:
             writer, made = self.client(1), []
 
@@ -402,7 +364,7 @@ class ProxiesWithoutEtcd(OverAnEtcdOfTheirOwn, unittest.TestCase):
         one.must("POST", PARTITIONS, partition("kept"))
         page = one_base.must("GET", f"{ALL_MAPS}?limit=1")
         cursor = one_base.must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
-        merged = Follower((other_base,), cursor)
+        merged = informers.Follower((other_base,), cursor, ALL_MAPS)
         own = kit.Watch(other, f"{PARTITIONS}?watch=1&resourceVersion=0")
         kit.eventually(lambda: own.events, 20, "the watch of Partitions")
         self.etcd.kill()

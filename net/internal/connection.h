@@ -40,6 +40,10 @@ class Connection : public FdHandler, public Loop::Flushable, public http::Sessio
   void drain() noexcept;
 
   [[nodiscard]] Stage stage() const noexcept { return stage_; }
+  /// Of a server: a complete request head has come.
+  [[nodiscard]] bool has_asked() const noexcept {
+    return session_ != nullptr && session_->requests() != 0;
+  }
   [[nodiscard]] const Transport& transport() const noexcept { return transport_; }
   [[nodiscard]] std::size_t stream_count() const noexcept {
     return session_ == nullptr ? 0 : session_->stream_count();

@@ -296,4 +296,11 @@ Expected<void> Pki::ensure_client(const std::string& name, const std::string& us
   return ensure_issued(*this, "client-ca", name, client_request(user, {group}));
 }
 
+Expected<void> Pki::ensure_peer(const std::string& name, const std::string& user,
+                                const std::vector<std::string>& hosts) const {
+  net::CertificateRequest request = server_request(user, hosts);
+  request.client = true;
+  return ensure_issued(*this, "client-ca", name, request);
+}
+
 }  // namespace kintsugi::server

@@ -46,6 +46,10 @@ class Pki {
   /// `<name>.crt`, `<name>.key` of a user in a group, signed by the client CA.
   [[nodiscard]] Expected<void> ensure_client(const std::string& name, const std::string& user,
                                              const std::string& group) const;
+  /// `<name>.crt`, `<name>.key` of a server at these addresses that is a client of others like it,
+  /// signed by the client CA.
+  [[nodiscard]] Expected<void> ensure_peer(const std::string& name, const std::string& user,
+                                           const std::vector<std::string>& hosts) const;
   /// Who issues for one of authorities() now. @error kIo, kConfig: its key is not here.
   [[nodiscard]] Expected<net::KeyPair> issuer(const std::string& ca) const;
 

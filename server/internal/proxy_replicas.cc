@@ -9,7 +9,7 @@
 namespace kintsugi::server {
 namespace {
 
-constexpr Duration kLook = seconds(1);
+constexpr Duration kSecond = seconds(1);
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void ProxyReplicas::counted() {
     *most -= 1;
     going_[static_cast<std::size_t>(most - open.begin())] += 1;
   }
-  timer_.start(kLook, [this] { look(); });
+  timer_.start(kSecond, [this] { look(); });
 }
 
 void ProxyReplicas::log(bool was_ending, std::size_t own) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,10 +21,10 @@ class ProxyReplicas {
   struct Params {
     net::Loop& loop;
     store::Store& store;
-    Replica own;
-    bool balances = false;          ///< gives watches away
-    std::vector<ProxyLoop*> loops;  ///< outlive it
-    std::function<bool()> ready;    ///< takes requests
+    Replica own = {};
+    bool balances = false;               ///< gives watches away
+    std::vector<ProxyLoop*> loops = {};  ///< outlive it
+    std::function<bool()> ready = {};    ///< takes requests
   };
   explicit ProxyReplicas(Params params);
   ProxyReplicas(const ProxyReplicas&) = delete;

@@ -20,10 +20,42 @@ namespace kintsugi::server {
 namespace {
 
 constexpr const char* kPair = "etcd";
+constexpr const char* kPeer = "etcd-peer";
+constexpr const char* kPeerName = "kintsugi:etcd-peer";
 constexpr const char* kClient = "etcd-client";
+const std::vector<std::string> kHosts = {"127.0.0.1", "localhost"};
 constexpr const char* kQuota = "8589934592";
 
-std::string folder_of(const Layout& layout) { return layout.dir + "/etcd"; }
+/// Of the processes, and of their folders: `etcd`, or `etcd-1`, `etcd-2`, ….
+std::vector<std::string> names_of(std::uint32_t members) {
+  if (members == 1) {
+    return {"etcd"};
+  }
+  std::vector<std::string> out;
+  for (std::uint32_t i = 1; i <= members; ++i) {
+    out.push_back("etcd-" + std::to_string(i));
+  }
+  return out;
+}
+
+/// What etcd calls a member.
+std::string member_name(const std::string& name) { return name == "etcd" ? "one" : name; }
+
+std::string folder_of(const Layout& layout, const std::string& name) {
+  return layout.dir + "/" + name;
+}
+
+/// An etcd does not get members by being started with other flags.
+Expected<void> expect_as_many(const UpOptions& options) {
+  for (const std::uint32_t members : {1U, 3U}) {
+    const std::string first = folder_of(options.layout, names_of(members).front());
+    if (members != options.etcd_members && file_exists(first + "/ports")) {
+      return fail(Errc::kConfig,
+                  "--etcd-members: the etcd of this installation has " + std::to_string(members));
+    }
+  }
+  return {};
+}
 
 Expected<std::string> find_program() {
   const char* const path = std::getenv("PATH");
@@ -43,8 +75,8 @@ struct Ports {
 };
 
 /// Those of the first start: what etcd has written names them.
-Expected<Ports> ports_of(const Layout& layout) {
-  const std::string file = folder_of(layout) + "/ports";
+Expected<Ports> ports_of(const Layout& layout, const std::string& name) {
+  const std::string file = folder_of(layout, name) + "/ports";
   if (file_exists(file)) {
     const auto text = read_file(file);
     if (!text) {
@@ -75,46 +107,59 @@ std::string url_of(std::uint16_t port) { return "https://127.0.0.1:" + std::to_s
 
 }  // namespace
 
-Expected<EtcdProcess> prepare_etcd(const Layout& layout) {
+Expected<std::vector<EtcdProcess>> prepare_etcd(const UpOptions& options) {
   auto program = find_program();
   if (!program) {
     return fail(std::move(program.error()));
   }
-  if (auto made = make_directories(folder_of(layout)); !made) {
-    return fail(std::move(made.error()));
+  if (auto same = expect_as_many(options); !same) {
+    return fail(std::move(same.error()));
   }
+  const Layout& layout = options.layout;
   const Pki pki(layout.pki());
-  if (auto made = pki.ensure_server(kPair, {"127.0.0.1", "localhost"}); !made) {
-    return fail(std::move(made.error()));
+  for (auto made : {pki.ensure_server(kPair, kHosts), pki.ensure_peer(kPeer, kPeerName, kHosts),
+                    pki.ensure_client(kClient, "kintsugi:etcd", "kintsugi:shards")}) {
+    if (!made) {
+      return fail(std::move(made.error()));
+    }
   }
-  if (auto made = pki.ensure_client(kClient, "kintsugi:etcd", "kintsugi:shards"); !made) {
-    return fail(std::move(made.error()));
+  std::vector<EtcdProcess> out;
+  std::vector<Ports> ports;
+  std::vector<std::string> cluster;
+  for (const std::string& name : names_of(options.etcd_members)) {
+    if (auto made = make_directories(folder_of(layout, name)); !made) {
+      return fail(std::move(made.error()));
+    }
+    const auto found = ports_of(layout, name);
+    if (!found) {
+      return fail(found.error().clone());
+    }
+    ports.push_back(*found);
+    cluster.push_back(member_name(name) + "=" + url_of(found->peer));
+    out.push_back({name, *program, {}});
   }
-  const auto ports = ports_of(layout);
-  if (!ports) {
-    return fail(ports.error().clone());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::string client = url_of(ports[i].client);
+    const std::string peer = url_of(ports[i].peer);
+    out[i].arguments = {"--name=" + member_name(out[i].name),
+                        "--data-dir=" + folder_of(layout, out[i].name) + "/data",
+                        "--listen-client-urls=" + client,
+                        "--advertise-client-urls=" + client,
+                        "--listen-peer-urls=" + peer,
+                        "--initial-advertise-peer-urls=" + peer,
+                        "--initial-cluster=" + join(cluster, ","),
+                        "--quota-backend-bytes=" + std::string(kQuota),
+                        "--cert-file=" + pki.certificate(kPair),
+                        "--key-file=" + pki.key(kPair),
+                        "--client-cert-auth",
+                        "--trusted-ca-file=" + pki.certificate("client-ca"),
+                        "--peer-cert-file=" + pki.certificate(kPeer),
+                        "--peer-key-file=" + pki.key(kPeer),
+                        "--peer-client-cert-auth",
+                        "--peer-trusted-ca-file=" + pki.certificate("client-ca"),
+                        "--peer-cert-allowed-cn=" + std::string(kPeerName)};
   }
-  const std::string client = url_of(ports->client);
-  const std::string peer = url_of(ports->peer);
-  EtcdProcess process;
-  process.program = std::move(*program);
-  process.arguments = {"--name=one",
-                       "--data-dir=" + folder_of(layout) + "/data",
-                       "--listen-client-urls=" + client,
-                       "--advertise-client-urls=" + client,
-                       "--listen-peer-urls=" + peer,
-                       "--initial-advertise-peer-urls=" + peer,
-                       "--initial-cluster=one=" + peer,
-                       "--quota-backend-bytes=" + std::string(kQuota),
-                       "--cert-file=" + pki.certificate(kPair),
-                       "--key-file=" + pki.key(kPair),
-                       "--client-cert-auth",
-                       "--trusted-ca-file=" + pki.certificate("client-ca"),
-                       "--peer-cert-file=" + pki.certificate(kPair),
-                       "--peer-key-file=" + pki.key(kPair),
-                       "--peer-client-cert-auth",
-                       "--peer-trusted-ca-file=" + pki.certificate("client-ca")};
-  return process;
+  return out;
 }
 
 Expected<std::uint16_t> free_port() {
@@ -148,14 +193,16 @@ Expected<Access> access_of(const UpOptions& options) {
   if (!options.etcd_urls.empty()) {
     return Access{options.etcd_urls, {}, {}, {}};
   }
-  const auto ports = ports_of(options.layout);
-  if (!ports) {
-    return fail(ports.error().clone());
-  }
   const Pki pki(options.layout.pki());
-  return Access{{url_of(ports->client)},
-                pki.certificate("serving-ca"),
-                pki.certificate(kClient),
+  std::vector<std::string> urls;
+  for (const std::string& name : names_of(options.etcd_members)) {
+    const auto ports = ports_of(options.layout, name);
+    if (!ports) {
+      return fail(ports.error().clone());
+    }
+    urls.push_back(url_of(ports->client));
+  }
+  return Access{std::move(urls), pki.certificate("serving-ca"), pki.certificate(kClient),
                 pki.key(kClient)};
 }
 

@@ -9,14 +9,16 @@
 
 namespace kintsugi::server {
 
-/// The etcd that `up` runs: one member on 127.0.0.1, with data in <dir>/etcd, TLS by the
+/// A member of the etcd that `up` runs: on 127.0.0.1, with data in <dir>/<name>, TLS by the
 /// installation's certificates, 8 GiB, on the ports of its first start.
 struct EtcdProcess {
+  std::string name;  ///< `etcd`, or of several `etcd-1`, …
   std::string program;
   std::vector<std::string> arguments;
 };
-/// @error kConfig PATH has no etcd; kIo.
-[[nodiscard]] Expected<EtcdProcess> prepare_etcd(const Layout& layout);
+/// All of them. @error kConfig PATH has no etcd, or there is one with another number of members;
+/// kIo.
+[[nodiscard]] Expected<std::vector<EtcdProcess>> prepare_etcd(const UpOptions& options);
 
 /// A port of 127.0.0.1 that nobody uses now. @error kIo.
 [[nodiscard]] Expected<std::uint16_t> free_port();

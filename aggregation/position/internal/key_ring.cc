@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "krm/other_members.h"
 
 namespace kintsugi::aggregation {
 namespace {
@@ -56,6 +57,7 @@ Expected<KeyRing> KeyRing::from_json(const Json& record) {
   if (signing != 1 || next > 1 || ring.keys_.size() > kMost) {
     return fail(Errc::kCorrupt, "the keys of tokens in the store do not belong together");
   }
+  ring.others_ = krm::other_members(record, {"keys"});
   return ring;
 }
 
@@ -67,7 +69,9 @@ Json KeyRing::to_json() const {
                                  {"since", Json(key.since)},
                                  {"state", kStates[static_cast<std::size_t>(key.state)]}}));
   }
-  return Json::object({{"keys", std::move(list)}});
+  Json record = Json::object({{"keys", std::move(list)}});
+  krm::add_members(record, others_);
+  return record;
 }
 
 TokenKeys KeyRing::keys() const {

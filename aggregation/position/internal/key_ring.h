@@ -51,6 +51,7 @@ class KeyRing {
  private:
   [[nodiscard]] std::uint8_t free_id() const;
   std::vector<Key> keys_;
+  krm::Json others_ = krm::Json::object();  // members of later programs
 };
 
 }  // namespace kintsugi::aggregation

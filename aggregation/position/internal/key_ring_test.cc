@@ -59,6 +59,15 @@ TEST(KeyRing, GR_210_ThereAreNotMoreThanEightAndNoIdIsGivenTwice) {
   }
 }
 
+TEST(KeyRing, GR_211_WhatLaterProgramsSayStays) {
+  auto ring = KeyRing::from_json(*krm::Json::parse(
+      R"({"keys":[{"id":1,"secret":"YWFhYWFhYWFhYWFhYWFhYQ","since":1,"state":"signing"}],"moons":7})"));
+  ASSERT_TRUE(ring);
+  ASSERT_TRUE(ring->add_next(secret('b'), 10));
+  ASSERT_TRUE(ring->promote(70));
+  EXPECT_EQ(stored(*ring).to_json().at({"moons"})->as_integer(), 7);
+}
+
 TEST(KeyRing, WhatIsNoRing_IsRefused) {
   const std::string good =
       R"({"id":1,"secret":"YWFhYWFhYWFhYWFhYWFhYQ","since":1,"state":"signing"})";

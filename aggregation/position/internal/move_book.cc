@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "krm/other_members.h"
+
 namespace kintsugi::aggregation {
 namespace {
 
@@ -160,7 +162,9 @@ Json MoveBook::Record::to_json() const {
     one.make({"generation"}) = Json(static_cast<std::int64_t>(arrival.generation));
     came.push_back(std::move(one));
   }
-  return Json::object({{"leftOut", std::move(left)}, {"arrivals", std::move(came)}});
+  Json record = Json::object({{"leftOut", std::move(left)}, {"arrivals", std::move(came)}});
+  krm::add_members(record, others);
+  return record;
 }
 
 Expected<MoveBook::Record> MoveBook::Record::from_json(const Json& json) {
@@ -188,6 +192,7 @@ Expected<MoveBook::Record> MoveBook::Record::from_json(const Json& json) {
     record.arrivals[key] = {number(one.find("revision")),
                             static_cast<std::uint32_t>(number(one.find("generation")))};
   }
+  record.others = krm::other_members(json, {"leftOut", "arrivals"});
   return record;
 }
 
@@ -216,6 +221,7 @@ void MoveBook::take(const Record& known, const Record& theirs) {
       return one.revision < other.revision;
     });
   }
+  all_.others = theirs.others;
   has_left_out_ = !all_.left_out.empty();
   has_arrivals_ = !all_.arrivals.empty();
 }

@@ -48,6 +48,7 @@ class MoveBook {
   struct Record {
     std::map<Key, LeftOut> left_out;
     std::map<Key, Arrival> arrivals;
+    krm::Json others = krm::Json::object();  ///< members of later programs
     bool operator==(const Record&) const = default;
     [[nodiscard]] krm::Json to_json() const;
     /// @error kCorrupt

@@ -124,6 +124,17 @@ TEST(MoveBook, WhenThereIsTooMuch_StaysWithinItsBounds) {
   EXPECT_EQ(all, 16'384U);
 }
 
+TEST(MoveBook, GR_211_WhatLaterProgramsSayStays) {
+  const auto theirs = MoveBook::Record::from_json(
+      *krm::Json::parse(R"({"leftOut":[],"arrivals":[],"moons":{"of":["mars"]}})"));
+  ASSERT_TRUE(theirs);
+  MoveBook book;
+  book.take({}, *theirs);
+  EXPECT_TRUE(book.record() == *theirs) << "nothing has to be written";
+  book.note_arrival("uid-b", kMaps, "c", {7, 1});
+  EXPECT_EQ(book.record().to_json().at({"moons"})->dump(), R"({"of":["mars"]})");
+}
+
 TEST(MoveBook, WhenSeveralLoopsTell_NothingIsLost) {
   MoveBook book;
   std::vector<std::thread> threads;

@@ -1,9 +1,8 @@
 #include "store/etcd/internal/meta.h"
 
-#include <algorithm>
-#include <iterator>
 #include <tuple>
 
+#include "krm/other_members.h"
 #include "store/etcd/internal/version.h"
 
 namespace kintsugi::store::etcd {
@@ -15,9 +14,6 @@ constexpr std::int64_t kFormat = 1;
 constexpr std::int64_t kNotWhole = 0;  // what programs before states refuse
 constexpr const char* kCopying = "copying";
 constexpr const char* kMoved = "moved";
-
-constexpr std::string_view kMembers[] = {"format", "uid",   "offset", "epoch",
-                                         "lowest", "state", "place"};
 
 std::int64_t number_of(const Json& object, std::string_view member) {
   const Json* const found = object.find(member);
@@ -37,9 +33,7 @@ std::string encode(const Meta& meta) {
     object["state"] = meta.state == Meta::State::kCopying ? kCopying : kMoved;
     object["place"] = meta.place;
   }
-  for (const krm::JsonMember& member : meta.others.members()) {
-    object[member.key] = member.value;
-  }
+  krm::add_members(object, meta.others);
   return object.dump();
 }
 
@@ -58,14 +52,11 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
   meta.offset = static_cast<Revision>(number_of(*object, "offset"));
   meta.epoch = static_cast<std::uint64_t>(number_of(*object, "epoch"));
   if (const Json* const lowest = object->find("lowest")) {
-    meta.lowest = lowest->as_text();
+    meta.lowest = lowest->as_string();
   }
   meta.place = object->text({"place"});
-  for (const krm::JsonMember& member : object->members()) {
-    if (std::find(std::begin(kMembers), std::end(kMembers), member.key) == std::end(kMembers)) {
-      meta.others[member.key] = member.value;
-    }
-  }
+  meta.others =
+      krm::other_members(*object, {"format", "uid", "offset", "epoch", "lowest", "state", "place"});
   meta.state = format == kFormat   ? Meta::State::kWhole
                : state == kCopying ? Meta::State::kCopying
                                    : Meta::State::kMoved;
