@@ -504,7 +504,7 @@ class Proxy:
 
     def __init__(self, installation, change=(), loops=2, flags=(), under=()):
         """@param under  what runs the program: prlimit and its arguments"""
-        self.under = list(under)
+        self.under, self.program = list(under), str(BINARY)
         self.installation, self.loops, self.flags = installation, loops, [str(flag) for flag in flags]
         self.dir = pathlib.Path(tempfile.mkdtemp(dir=installation.dir, prefix="proxy-"))
         self.port = free_port()
@@ -542,7 +542,7 @@ class Proxy:
 
     def __enter__(self):
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*self.under, str(BINARY), "proxy", "--config", str(self.dir / "proxy.yaml"), *self.flags], stdout=log,
+            self.process = subprocess.Popen([*self.under, self.program, "proxy", "--config", str(self.dir / "proxy.yaml"), *self.flags], stdout=log,
                                             stderr=log, stdin=subprocess.DEVNULL)
         try:
             eventually(lambda: self.client("").get("/readyz").status == 200, 20, "proxy ready")

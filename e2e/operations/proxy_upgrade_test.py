@@ -1,67 +1,21 @@
 """Two proxies over one etcd are replaced one after the other, share out their watches, and agree on which releases may work there
 (GR-211 to GR-213)."""
-import base64
 import json
-import shutil
 import subprocess
 import threading
-import time
 import unittest
-import urllib.request
 
 import crowd
-import etcds
 import informers
 import kit
+import over_etcd
 import raw_h2
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ALL_MAPS = "/clusters/*/api/v1/configmaps"
-PREFIX = "/kintsugi/proxy"
 
 
-def put(etcd, key, value):
-    row = {"key": base64.b64encode(key.encode()).decode(), "value": base64.b64encode(value.encode()).decode()}
-    request = urllib.request.Request(f"{etcd.url}/v3/kv/put", json.dumps(row).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10):
-        pass
-
-
-def rows(etcd, prefix):
-    query = {"key": base64.b64encode(prefix.encode()).decode(), "range_end": base64.b64encode(f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}".encode()).decode()}
-    request = urllib.request.Request(f"{etcd.url}/v3/kv/range", json.dumps(query).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return {base64.b64decode(row["key"]).decode(): base64.b64decode(row.get("value", "")) for row in json.load(answer).get("kvs", [])}
-
-
-class OverAnEtcd(unittest.TestCase):
-    """Shards that have their objects in their folders, and an etcd for proxies."""
-
-    @classmethod
-    def setUpClass(cls):
-        if not shutil.which("etcd"):
-            raise unittest.SkipTest("no etcd on this machine")
-        cls.up = kit.Installation(shards=2).start_for(cls)
-        cls.etcd = etcds.Member()
-        cls.addClassCleanup(cls.etcd.end)
-
-    def proxy(self, prefix=PREFIX, flags=(), **listener):
-        change = {"store": {"type": "etcd", "endpoints": f'["{self.etcd.url}"]', "prefix": prefix}, "wildcard": "serve",
-                  "listener": listener, "shutdown": {"delay_ms": 200, "spread_ms": 500}}
-        return kit.Proxy(self.up, change=change, flags=flags)
-
-    def start(self, proxy):
-        proxy.__enter__()
-        self.addCleanup(proxy.__exit__)
-        return proxy
-
-    def replicas(self, prefix=PREFIX):
-        """What the proxies say of themselves."""
-        found = rows(self.etcd, f"{prefix}/x/kintsugi.replicas%2F").values()
-        return sorted((json.loads(value[:-20]) for value in found), key=lambda one: one["address"])
-
-
-class RollingUpgrade(OverAnEtcd):
+class RollingUpgrade(over_etcd.Proxies):
     def test_GR_212_one_after_the_other_is_replaced_under_merged_watches(self):
         proxies = [self.start(self.proxy()) for _ in range(2)]
         clients = [proxy.client("") for proxy in proxies]
@@ -125,13 +79,13 @@ class RollingUpgrade(OverAnEtcd):
         kit.eventually(lambda: len(self.replicas("/in-place")) == 1, 20, "the old one has left")
 
 
-class Releases(OverAnEtcd):
+class Releases(over_etcd.Proxies):
     def finish(self, prefix):
         return subprocess.run([str(kit.BINARY), "store", "finish-upgrade", "--from", f"etcd={self.etcd.url}", "--prefix", prefix],
                               capture_output=True, text=True, timeout=60, check=False)
 
     def test_GR_211_a_prefix_for_later_programs_is_not_opened(self):
-        put(self.etcd, "/later/meta", json.dumps({"format": 1, "uid": "u", "offset": 0, "epoch": 1, "lowest": "99.0.0"}))
+        over_etcd.put(self.etcd, "/later/meta", json.dumps({"format": 1, "uid": "u", "offset": 0, "epoch": 1, "lowest": "99.0.0"}))
         proxy = self.proxy("/later")
         run = subprocess.run([str(kit.BINARY), "proxy", "--config", str(proxy.dir / "proxy.yaml"), "--allow-root"], capture_output=True, text=True,
                              timeout=60, check=False)
@@ -143,22 +97,22 @@ class Releases(OverAnEtcd):
         proxy = self.start(self.proxy("/finish"))
         mine = kit.eventually(lambda: self.replicas("/finish"), 20, "its record")
         self.assertEqual([one["address"] for one in mine], [f"127.0.0.1:{proxy.port}"])
-        put(self.etcd, "/finish/meta", json.dumps({**json.loads(rows(self.etcd, "/finish/meta")["/finish/meta"]), "moons": ["mars"]}))
+        over_etcd.put(self.etcd, "/finish/meta", json.dumps({**json.loads(over_etcd.rows(self.etcd, "/finish/meta")["/finish/meta"]), "moons": ["mars"]}))
         run = self.finish("/finish")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(f"for kintsugi {mine[0]['version']} and later", run.stdout)
-        meta = json.loads(rows(self.etcd, "/finish/meta")["/finish/meta"])
+        meta = json.loads(over_etcd.rows(self.etcd, "/finish/meta")["/finish/meta"])
         self.assertEqual((meta["lowest"], meta["moons"]), (mine[0]["version"], ["mars"]))
         self.assertIsNone(proxy.process.poll(), "who is at work goes on")
         proxy.client().must("POST", "/apis/topology.kcp.io/v1alpha1/partitions",
                             {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "after"}, "spec": {}})
         # A program that is too old for what somebody has decided meanwhile ends.
-        put(self.etcd, "/finish/meta", json.dumps({**meta, "lowest": "99.0.0"}))
+        over_etcd.put(self.etcd, "/finish/meta", json.dumps({**meta, "lowest": "99.0.0"}))
         self.assertEqual(proxy.process.wait(40), 1, proxy.text())
         self.assertIn("is not for this program any more", proxy.text())
 
 
-class Watches(OverAnEtcd):
+class Watches(over_etcd.Proxies):
     def test_GR_213_watches_begin_one_after_the_other_when_many_come(self):
         proxy = self.start(self.proxy("/starts", watch_starts=5))
         connection = raw_h2.Connection(proxy.client(""))

@@ -117,18 +117,22 @@ Expected<std::vector<EtcdProcess>> prepare_etcd(const UpOptions& options) {
   }
   const Layout& layout = options.layout;
   const Pki pki(layout.pki());
-  for (auto made : {pki.ensure_server(kPair, kHosts), pki.ensure_peer(kPeer, kPeerName, kHosts),
-                    pki.ensure_client(kClient, "kintsugi:etcd", "kintsugi:shards")}) {
-    if (!made) {
-      return fail(std::move(made.error()));
-    }
+  auto made = pki.ensure_server(kPair, kHosts);
+  if (made) {
+    made = pki.ensure_peer(kPeer, kPeerName, kHosts);
+  }
+  if (made) {
+    made = pki.ensure_client(kClient, "kintsugi:etcd", "kintsugi:shards");
+  }
+  if (!made) {
+    return fail(std::move(made.error()));
   }
   std::vector<EtcdProcess> out;
   std::vector<Ports> ports;
   std::vector<std::string> cluster;
   for (const std::string& name : names_of(options.etcd_members)) {
-    if (auto made = make_directories(folder_of(layout, name)); !made) {
-      return fail(std::move(made.error()));
+    if (auto folder = make_directories(folder_of(layout, name)); !folder) {
+      return fail(std::move(folder.error()));
     }
     const auto found = ports_of(layout, name);
     if (!found) {
