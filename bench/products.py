@@ -47,6 +47,7 @@ listener:
   cert_file: cert.pem
   key_file: key.pem
   max_streams: 100
+  watch_starts: 0  # one client stands for many
 authentication:
   client_ca_file: client.pem
 topology:

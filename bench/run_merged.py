@@ -27,7 +27,7 @@ kind: ProxyConfiguration
 data_dir: merged-data
 loops: {loops}
 admin: {{socket: merged.sock}}
-listener: {{address: 127.0.0.1, port: {port}, cert_file: cert.pem, key_file: key.pem, max_streams: {streams}}}
+listener: {{address: 127.0.0.1, port: {port}, cert_file: cert.pem, key_file: key.pem, max_streams: {streams}, watch_starts: 0}}
 authentication: {{client_ca_file: client.pem}}
 topology:
   source: static

@@ -17,7 +17,8 @@ def put(etcd, key, value):
 
 
 def rows(etcd, prefix):
-    query = {"key": base64.b64encode(prefix.encode()).decode(), "range_end": base64.b64encode(f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}".encode()).decode()}
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    query = {"key": base64.b64encode(prefix.encode()).decode(), "range_end": base64.b64encode(end.encode()).decode()}
     request = urllib.request.Request(f"{etcd.url}/v3/kv/range", json.dumps(query).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return {base64.b64decode(row["key"]).decode(): base64.b64decode(row.get("value", "")) for row in json.load(answer).get("kvs", [])}

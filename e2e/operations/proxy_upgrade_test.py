@@ -3,7 +3,6 @@
 import json
 import subprocess
 import threading
-import unittest
 
 import crowd
 import informers
@@ -56,8 +55,8 @@ class RollingUpgrade(over_etcd.Proxies):
 
         def ask():
             while not end.is_set():  # each by a connection of its own
-                answer = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", "--cacert", self.up.pki / "serving-ca.crt",
-                                         f"https://127.0.0.1:{old.port}/livez"], capture_output=True, text=True, check=False)
+                answer = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20",
+                                         "--cacert", self.up.pki / "serving-ca.crt", f"https://127.0.0.1:{old.port}/livez"], capture_output=True, text=True, check=False)
                 asked[0] += 1
                 if answer.stdout != "200":
                     faults.append(answer.stdout + answer.stderr)
@@ -97,7 +96,8 @@ class Releases(over_etcd.Proxies):
         proxy = self.start(self.proxy("/finish"))
         mine = kit.eventually(lambda: self.replicas("/finish"), 20, "its record")
         self.assertEqual([one["address"] for one in mine], [f"127.0.0.1:{proxy.port}"])
-        over_etcd.put(self.etcd, "/finish/meta", json.dumps({**json.loads(over_etcd.rows(self.etcd, "/finish/meta")["/finish/meta"]), "moons": ["mars"]}))
+        meta = json.loads(over_etcd.rows(self.etcd, "/finish/meta")["/finish/meta"])
+        over_etcd.put(self.etcd, "/finish/meta", json.dumps({**meta, "moons": ["mars"]}))
         run = self.finish("/finish")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(f"for kintsugi {mine[0]['version']} and later", run.stdout)

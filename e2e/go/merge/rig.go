@@ -34,7 +34,7 @@ var testProfile = map[string]any{
 	"aggregation.watchlist.give_up_ms": 40_000, "aggregation.list.first_byte_ms": 2000, "aggregation.list.deadline_ms": 20_000,
 	"aggregation.list.max_streams": 1024, "aggregation.list.protobuf_spool_bytes": 1 << 20,
 	"aggregation.resync.spread_ms": 2000, "aggregation.resync.max_per_second": 50, "aggregation.absent.reprobe_ms": 2000,
-	"aggregation.cursor.future_wait_ms": 3000,
+	"aggregation.cursor.future_wait_ms": 3000, "listener.watch_starts": 0,
 }
 
 // Rig is one proxy in front of scriptable shards.
