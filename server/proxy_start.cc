@@ -10,6 +10,7 @@
 #include "net/service_notices.h"
 #include "server/files.h"
 #include "server/internal/exec_plugin.h"
+#include "server/internal/store_note.h"
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
@@ -25,6 +26,19 @@ constexpr Duration kBackendRetry = milliseconds(500);
 constexpr Duration kStoreOpens = seconds(600);  // the mirror of the largest store
 
 std::string mirror_in(const std::string& data_dir) { return data_dir + "/mirror"; }
+
+/// What says where it is and how to come to it.
+store::EtcdParams access_of_etcd(const proxy::StoreConfig& config) {
+  store::EtcdParams params;
+  params.endpoints = config.endpoints;
+  params.prefix = config.prefix;
+  params.ca_file = config.ca_file;
+  params.cert_file = config.cert_file;
+  params.key_file = config.key_file;
+  params.user = config.user;
+  params.insecure = config.insecure;
+  return params;
+}
 
 void tell_audit_level(const auth::AuditPolicy& policy) {
   if (policy.wants_bodies()) {
@@ -73,14 +87,7 @@ Expected<void> ProxyControl::open_etcd() {
   net::service_notices().status("opens its store");
   net::service_notices().extend(kStoreOpens);
   const proxy::StoreConfig& config = config_.store;
-  store::EtcdParams params;
-  params.endpoints = config.endpoints;
-  params.prefix = config.prefix;
-  params.ca_file = config.ca_file;
-  params.cert_file = config.cert_file;
-  params.key_file = config.key_file;
-  params.user = config.user;
-  params.insecure = config.insecure;
+  store::EtcdParams params = access_of_etcd(config);
   params.compacts = config.compacts;
   params.stale_limit = config.stale_limit;
   params.mirror_directory = mirror_in(config_.data_dir);
@@ -106,6 +113,11 @@ Expected<void> ProxyControl::open_etcd() {
 
 void ProxyControl::has_etcd(store::EtcdStore& store) {
   etcd_ = &store;
+  const StoreNote note{access_of_etcd(config_.store), config_.store.password_file};
+  if (auto written = write_store_note(config_.data_dir, note); !written) {
+    log_warn("cannot note where the data is: there will be no backup of it",
+             {{"error", written.error().to_string()}});
+  }
   set_data_folder(mirror_in(config_.data_dir));
 }
 

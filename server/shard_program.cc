@@ -38,6 +38,7 @@
 #include "server/internal/file_watch.h"
 #include "server/internal/replica_keeper.h"
 #include "server/internal/shard_credentials.h"
+#include "server/internal/store_note.h"
 #include "server/internal/webhook_server.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
@@ -155,6 +156,7 @@ class ShardProgram {
     set_data_folder(options_.layout.shard_data(options_.name));
     std::error_code ignored;
     std::filesystem::remove_all(mirror, ignored);  // of when it was in etcd
+    std::filesystem::remove(options_.layout.shard(options_.name) + '/' + kStoreNote, ignored);
     return {};
   }
 
@@ -177,9 +179,14 @@ class ShardProgram {
     }
     etcd.mirror_directory = mirror_folder();
     etcd.books = controlplane::workspace_books();
+    const StoreNote note{etcd, options_.etcd_password_file};
     auto opened = open_etcd_store(std::move(etcd), options_.etcd_password_file);
     if (!opened) {
       return fail(std::move(opened.error()));
+    }
+    const std::string noted = options_.layout.shard(options_.name);
+    if (auto written = write_store_note(noted, note); !written) {
+      return written;
     }
     etcd_ = opened->get();
     set_data_folder(mirror_folder());

@@ -1,14 +1,18 @@
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/progress.h"
+#include "cmd/kintsugi/store_flags.h"
 #include "server/backup/backup_program.h"
 #include "server/files.h"
 
 namespace kintsugi::cmd {
 namespace {
+
+constexpr const char* kRootPrefix = "/kintsugi";
 
 /// As typed.
 struct BackupWords {
@@ -45,7 +49,20 @@ FlagTable backup_flags(BackupWords& words) {
 struct RestoreWords {
   std::string to, check;
   server::RestoreOptions options;
+  StoreFlags store;
 };
+
+FlagGroup etcd_of_restore(StoreFlags& flags) {
+  FlagGroup group{"Store",
+                  {{"store", "lmdb|etcd=URL,…", flags.store,
+                    "where objects are from then on: in the folder, or in the etcd with these "
+                    "members, in prefixes that are empty",
+                    into(flags.store)}}};
+  for (Flag& flag : etcd_flags(flags, "installation", kRootPrefix)) {
+    group.flags.push_back(std::move(flag));
+  }
+  return group;
+}
 
 FlagTable restore_flags(RestoreWords& words) {
   return {{"Restore",
@@ -60,6 +77,7 @@ FlagTable restore_flags(RestoreWords& words) {
              into(words.options.only)},
             {"key-file", "FILE", "", "the key that the backup was made with",
              into(words.options.key_file)}}},
+          etcd_of_restore(words.store),
           {"Instead",
            {{"check", "DIR", "",
              "says what does not fit together in an installation, as after --only: Workspaces "
@@ -129,6 +147,15 @@ int run_restore(const std::vector<std::string>& arguments) {
   if (words.options.from.empty() || words.to.empty()) {
     return wrong_usage("restore", "--from and --to are required");
   }
+  auto etcd = understood_store(words.store);
+  if (!etcd) {
+    return wrong_usage("restore", std::string(etcd.error().message()));
+  }
+  words.options.etcd = std::move(*etcd);
+  if (words.options.etcd.prefix.empty()) {
+    words.options.etcd.prefix = kRootPrefix;
+  }
+  words.options.etcd_password_file = words.store.password_file;
   words.options.layout = {server::absolute_path(words.to)};
   Progress progress("restore");
   return server::run_restore_program(

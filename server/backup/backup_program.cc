@@ -17,11 +17,11 @@
 #include "server/backup/internal/backup_set.h"
 #include "server/backup/internal/chunks.h"
 #include "server/backup/internal/installation.h"
+#include "server/backup/internal/installation_snapshot.h"
 #include "server/backup/internal/live_keys.h"
 #include "server/backup/internal/restorer.h"
 #include "server/files.h"
 #include "server/program.h"
-#include "store/lmdb/snapshot.h"
 
 namespace kintsugi::server {
 namespace {
@@ -101,11 +101,6 @@ class InstallationBackup {
   }
 
  private:
-  struct Source {
-    StoreFolder folder;
-    std::unique_ptr<store::LmdbSnapshot> snapshot;
-  };
-
   Expected<void> read_key() {
     auto key = read_backup_key(options_.key_file);
     if (!key) {
@@ -124,17 +119,11 @@ class InstallationBackup {
     if (inside.starts_with(options_.layout.dir + '/')) {
       return fail(Errc::kConfig, "--to: is in the installation that it would be a backup of");
     }
-    auto stores = stores_of(options_.layout);
-    if (!stores) {
-      return fail(std::move(stores.error()));
+    auto source = InstallationSnapshot::open(options_.layout);
+    if (!source) {
+      return fail(std::move(source.error()));
     }
-    for (StoreFolder& folder : *stores) {
-      auto snapshot = store::LmdbSnapshot::open(folder.directory);
-      if (!snapshot) {
-        return fail(std::move(snapshot.error()));
-      }
-      sources_.push_back({std::move(folder), std::move(*snapshot)});
-    }
+    source_ = std::move(*source);
     auto begun = NewBackup::begin(options_.to);
     if (!begun) {
       return fail(std::move(begun.error()));
@@ -144,24 +133,20 @@ class InstallationBackup {
   }
 
   Expected<void> cut() {
-    std::vector<store::LmdbSnapshot*> snapshots;
-    for (const Source& source : sources_) {
-      snapshots.push_back(source.snapshot.get());
-    }
-    const auto together = store::pin_together(snapshots, Clock::now() + kCutPatience);
+    const auto together = source_->pin(kCutPatience);
     if (!together) {
       return fail(together.error().clone());
     }
     manifest_.is_exact = *together;
     manifest_.time = unix_seconds();
-    for (const Source& source : sources_) {
-      const auto revision = source.snapshot->revision();
+    for (std::size_t i = 0; i < stores().size(); ++i) {
+      const auto revision = source_->revision(i);
       if (!revision) {
-        return fail(revision.error().clone().at(source.folder.name));
+        return fail(revision.error().clone().at(stores()[i].name));
       }
       BackedUpStore store;
-      store.name = source.folder.name;
-      store.incarnation = source.snapshot->incarnation();
+      store.name = stores()[i].name;
+      store.incarnation = source_->incarnation(i);
       store.revision = *revision;
       manifest_.stores.push_back(std::move(store));
     }
@@ -201,9 +186,9 @@ class InstallationBackup {
   }
 
   Expected<void> read_stores() {
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
+    for (std::size_t i = 0; i < stores().size(); ++i) {
       if (auto done = read_store(i); !done) {
-        return fail(std::move(done.error()).at(sources_[i].folder.name));
+        return fail(std::move(done.error()).at(stores()[i].name));
       }
     }
     return {};
@@ -214,17 +199,16 @@ class InstallationBackup {
     const std::string number = std::to_string(index + 1);
     ChunkWriter rows(target_->folder(), "rows-" + number, seal_);
     ChunkWriter live(target_->folder(), "live-" + number, seal_);
-    const auto damaged =
-        sources_[index].snapshot->read([&](const store::EntryView& row) -> Expected<void> {
-          ++store.keys;
-          note_shard(store.name, row.key);
-          if (store.keys % 10'000 == 0) {
-            tell_(store.name + ", " + std::to_string(store.keys) + " objects");
-          }
-          const LiveKeys::Digest digest = LiveKeys::digest_of(row.key);
-          auto added = live.add({{digest.data(), digest.size()}, {}, 0, 0});
-          return added && row.modified > store.after ? rows.add(row) : std::move(added);
-        });
+    const auto damaged = source_->read(index, [&](const store::EntryView& row) -> Expected<void> {
+      ++store.keys;
+      note_shard(store.name, row.key);
+      if (store.keys % 10'000 == 0) {
+        tell_(store.name + ", " + std::to_string(store.keys) + " objects");
+      }
+      const LiveKeys::Digest digest = LiveKeys::digest_of(row.key);
+      auto added = live.add({{digest.data(), digest.size()}, {}, 0, 0});
+      return added && row.modified > store.after ? rows.add(row) : std::move(added);
+    });
     if (!damaged) {
       return fail(damaged.error().clone());
     }
@@ -247,9 +231,9 @@ class InstallationBackup {
       return;
     }
     const std::string name(key.substr(key.rfind('\0') + 1));
-    const bool is_here = std::any_of(
-        sources_.begin(), sources_.end(),
-        [&name](const Source& source) { return source.folder.name == "shard/" + name; });
+    const bool is_here =
+        std::any_of(stores().begin(), stores().end(),
+                    [&name](const StoreFolder& store) { return store.name == "shard/" + name; });
     if (!is_here) {
       manifest_.elsewhere.push_back(name);
     }
@@ -282,10 +266,12 @@ class InstallationBackup {
     if (auto published = target_->publish(manifest_, seal_); !published) {
       return published;
     }
-    for (const Source& source : sources_) {
-      const std::string time = std::to_string(manifest_.time) + '\n';
-      if (auto told = write_file(source.folder.directory + kBackedUpFile, time); !told) {
-        untold_ = std::string(told.error().message());
+    const std::string time = std::to_string(manifest_.time) + '\n';
+    for (const StoreFolder& store : stores()) {
+      for (const std::string& folder : store.served_in) {
+        if (auto told = write_file(folder + kBackedUpFile, time); !told) {
+          untold_ = std::string(told.error().message());
+        }
       }
     }
     if (options_.keep == 0) {
@@ -299,11 +285,13 @@ class InstallationBackup {
     return {};
   }
 
+  [[nodiscard]] const std::vector<StoreFolder>& stores() const { return source_->stores(); }
+
   const BackupOptions& options_;
   const TellProgress& tell_;
   Secret key_;
   BackupSeal seal_;
-  std::vector<Source> sources_;
+  std::unique_ptr<InstallationSnapshot> source_;
   std::unique_ptr<NewBackup> target_;
   BackupManifest manifest_;
   std::string full_because_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/layout.h"
+#include "store/etcd/etcd_store.h"
 
 /// Backups of a whole installation and back (GR-401 to GR-412). Blocking, for commands.
 namespace kintsugi::server {
@@ -50,10 +51,14 @@ struct RestoreOptions {
   Layout layout;     ///< of the new installation
   std::string only;  ///< one store of it, "shard/<name>" or "proxy", into one that is there
   std::string key_file;
+  /// The etcd that the stores are made in, under prefixes below `prefix`; no endpoints: in folders.
+  store::EtcdParams etcd{};
+  std::string etcd_password_file{};  ///< of etcd.user
 };
 
 /// Reads all of the backup, makes the new installation and prints what clients see of it. Until it
-/// is whole nothing has its name. @returns 0; 1 nothing has changed.
+/// is whole nothing has its name, and what is in etcd is no store. @returns 0; 1 nothing has
+/// changed, but for what is left in etcd, which the next one replaces.
 int run_restore_program(const RestoreOptions& options, const TellProgress& tell);
 
 /// Reads all stores of an installation, running or not, and prints what does not fit together, as

@@ -11,15 +11,15 @@
 #include "base/strings.h"
 #include "krm/json.h"
 #include "server/backup/backup_program.h"
-#include "server/backup/internal/installation.h"
+#include "server/backup/internal/installation_snapshot.h"
 #include "server/program.h"
-#include "store/lmdb/snapshot.h"
 
 namespace kintsugi::server {
 namespace {
 
 using krm::Json;
 
+constexpr Duration kPatience = seconds(2);
 constexpr std::string_view kWorkspaces = "workspaces.tenancy.kcp.io";
 constexpr std::string_view kClusters = "logicalclusters.core.kcp.io";
 constexpr std::string_view kExports = "apiexports.apis.kcp.io";
@@ -34,14 +34,20 @@ class RestoreCheck {
   explicit RestoreCheck(const Layout& layout) : layout_(layout) {}
 
   Expected<void> read() {
-    const auto stores = stores_of(layout_);
-    if (!stores) {
-      return fail(stores.error().clone());
+    auto source = InstallationSnapshot::open(layout_);
+    auto pinned = source ? (*source)->pin(kPatience) : fail(source.error().clone());
+    if (!pinned) {
+      return fail(std::move(pinned.error()));
     }
-    for (const StoreFolder& folder : *stores) {
-      here_.insert(folder.name);
-      if (auto done = read_store(folder); !done) {
-        return fail(std::move(done.error()).at(folder.name));
+    const std::vector<StoreFolder>& stores = (*source)->stores();
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+      here_.insert(stores[i].name);
+      const auto damaged = (*source)->read(i, [this](const store::EntryView& row) {
+        take(row);
+        return Expected<void>();
+      });
+      if (!damaged) {
+        return fail(damaged.error().clone().at(stores[i].name));
       }
     }
     return {};
@@ -78,21 +84,6 @@ class RestoreCheck {
   }
 
  private:
-  Expected<void> read_store(const StoreFolder& folder) {
-    auto snapshot = store::LmdbSnapshot::open(folder.directory);
-    if (!snapshot) {
-      return fail(std::move(snapshot.error()));
-    }
-    if (auto pinned = (*snapshot)->pin(); !pinned) {
-      return pinned;
-    }
-    const auto damaged = (*snapshot)->read([this](const store::EntryView& row) {
-      take(row);
-      return Expected<void>();
-    });
-    return damaged ? Expected<void>() : fail(damaged.error().clone());
-  }
-
   /// Keys are resource, cluster and name.
   void take(const store::EntryView& row) {
     const auto parts = split(row.key, '\0');

@@ -7,13 +7,16 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "base/time.h"
 #include "server/backup/backup_program.h"
 #include "server/backup/internal/backup_set.h"
+#include "server/backup/internal/etcd_restorer.h"
 #include "server/backup/internal/installation.h"
 #include "server/backup/internal/restorer.h"
 #include "server/files.h"
@@ -51,9 +54,10 @@ class InstallationRestore {
       return fail(std::move(chain.error()));
     }
     chain_ = std::move(*chain);
-    target_ = options_.only.empty() ? options_.layout.dir
-                                    : data_folder_of(options_.layout, options_.only);
-    if (auto fits = check_target(); !fits) {
+    target_ = target();
+    auto fits = check_target();
+    fits = fits && in_etcd() ? open_etcd() : std::move(fits);
+    if (!fits) {
       return fits;
     }
     // All is read before anything is written.
@@ -76,6 +80,10 @@ class InstallationRestore {
     std::printf(
         "Clients that were connected before list once more (410 Expired), then go on; UIDs are as "
         "they were.\n");
+    if (in_etcd()) {
+      std::printf("The data is in etcd, below %s: start it with --store etcd=%s\n",
+                  options_.etcd.prefix.c_str(), join(options_.etcd.endpoints, ",").c_str());
+    }
     for (const std::string& shard : manifest().elsewhere) {
       std::printf("shard/%s is not in this backup\n", shard.c_str());
     }
@@ -89,6 +97,29 @@ class InstallationRestore {
  private:
   [[nodiscard]] const BackupManifest& manifest() const { return chain_.back(); }
 
+  /// The folder that is made: of all, or what a process has of its store.
+  [[nodiscard]] std::string target() const {
+    if (options_.only.empty()) {
+      return options_.layout.dir;
+    }
+    return data_folder_of(options_.layout, options_.only).empty() || !in_etcd()
+               ? data_folder_of(options_.layout, options_.only)
+               : mirror_folder_of(options_.layout, options_.only);
+  }
+
+  [[nodiscard]] bool in_etcd() const { return !options_.etcd.endpoints.empty(); }
+
+  Expected<void> open_etcd() {
+    std::vector<std::string> names;
+    for (const BackedUpStore& store : manifest().stores) {
+      if (options_.only.empty() || options_.only == store.name) {
+        names.push_back(store.name);
+      }
+    }
+    etcd_ = std::make_unique<EtcdRestorer>(StoreNote{options_.etcd, options_.etcd_password_file});
+    return etcd_->open(names, manifest().name);
+  }
+
   [[nodiscard]] Expected<void> check_target() const {
     std::error_code code;
     if (target_.empty() || (!options_.only.empty() && manifest().find(options_.only) == nullptr)) {
@@ -98,9 +129,19 @@ class InstallationRestore {
       }
       return fail(Errc::kConfig, "--only: \"" + options_.only + "\" is none of " + all);
     }
-    if (fs::exists(target_, code) &&
-        (!fs::is_directory(target_, code) || !fs::is_empty(target_, code))) {
-      return fail(Errc::kConfig, target_ + ": is not empty");
+    for (const BackedUpStore& store : manifest().stores) {
+      if (data_folder_of(options_.layout, store.name).empty()) {
+        return fail(Errc::kCorrupt, store.name + ": is no name of a store");
+      }
+    }
+    // Whoever has data in its folder stays with that.
+    const std::string data =
+        options_.only.empty() ? target_ : data_folder_of(options_.layout, options_.only);
+    for (const std::string& folder : {target_, data}) {
+      if (fs::exists(folder, code) &&
+          (!fs::is_directory(folder, code) || !fs::is_empty(folder, code))) {
+        return fail(Errc::kConfig, folder + ": is not empty");
+      }
     }
     const std::string inside = absolute_path(options_.from) + '/';
     if (inside.starts_with(target_ + '/') || (target_ + '/').starts_with(inside)) {
@@ -109,7 +150,7 @@ class InstallationRestore {
     return {};
   }
 
-  /// Beside the target, which it becomes when it is whole.
+  /// Beside the target, which it becomes when it is whole. What is in etcd is no store before that.
   Expected<void> make() {
     const std::string partial = target_ + ".partial";
     std::error_code code;
@@ -123,11 +164,22 @@ class InstallationRestore {
         made = fail(Errc::kIo, target_ + ": " + std::strerror(errno));
       }
     }
-    made = made ? sync_all(target_) : std::move(made);
     if (!made) {
       fs::remove_all(partial, code);
+      return made;
+    }
+    made = in_etcd() ? publish_in_etcd() : sync_all(target_);
+    if (!made) {
+      fs::remove_all(target_, code);
     }
     return made;
+  }
+
+  Expected<void> publish_in_etcd() {
+    auto done =
+        options_.only.empty() ? Expected<void>() : etcd_->note(options_.layout, options_.only);
+    done = done ? sync_all(target_) : std::move(done);
+    return done ? etcd_->publish() : std::move(done);
   }
 
   Expected<void> fill(const std::string& partial) {
@@ -139,20 +191,20 @@ class InstallationRestore {
     }
     const Layout layout{partial};
     for (const BackedUpStore& store : manifest().stores) {
-      const std::string folder = data_folder_of(layout, store.name);
-      if (folder.empty()) {
-        return fail(Errc::kCorrupt, store.name + ": is no name of a store");
-      }
-      if (auto done = restore_store_into(store.name, folder); !done) {
+      auto done = restore_store_into(store.name, data_folder_of(layout, store.name));
+      done = done && in_etcd() ? etcd_->note(layout, store.name) : std::move(done);
+      if (!done) {
         return done;
       }
     }
     return {};
   }
 
+  /// @param folder  of the store, where it is not in etcd
   Expected<void> restore_store_into(const std::string& name, const std::string& folder) {
     tell_("writing " + name);
-    auto store = restore_one(set_, chain_, key_, name, folder, age_);
+    auto store = in_etcd() ? etcd_->restore(set_, chain_, key_, name, age_)
+                           : restore_one(set_, chain_, key_, name, folder, age_);
     if (!store) {
       return fail(std::move(store.error()).at(name));
     }
@@ -166,6 +218,7 @@ class InstallationRestore {
   Secret key_;
   std::vector<BackupManifest> chain_;
   std::string target_;
+  std::unique_ptr<EtcdRestorer> etcd_;  ///< null: into folders
   std::int64_t age_ = 0;
   std::vector<std::pair<std::string, RestoredStore>> stores_;
 };

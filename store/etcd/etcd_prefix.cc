@@ -67,6 +67,9 @@ struct EtcdPrefix::Parts {
     loop.stop();
   }
 
+  /// What `known` and `head` say.
+  Expected<Content> content();
+
   /// Again where nothing can have gone wrong by that.
   Expected<std::string> call(std::string_view method, const std::string& message) {
     Error last(Errc::kUnavailable);
@@ -152,13 +155,18 @@ struct EtcdPrefix::Parts {
     return {TxnOp::Kind::kDelete, begin, {}, 0, etcd::prefix_end(begin)};
   }
 
-  Expected<void> visit_page(const etcd::RangeResponse& page, const RowVisit& visit) {
+  Expected<void> visit_page(const etcd::RangeResponse& page, const RowVisit& visit,
+                            std::vector<std::string>* damaged) {
     for (const etcd::KeyValue& kv : page.kvs) {
       const auto key = keys.store_key(kv.key);
       if (!key) {
         continue;
       }
       const auto opened = etcd::open_value(kv.key, kv.value);
+      if (!opened && damaged != nullptr) {
+        damaged->push_back(*key);
+        continue;
+      }
       if (!opened) {
         return fail(Errc::kCorrupt, "the record " + std::string(kv.key) + " in etcd is damaged");
       }
@@ -172,7 +180,8 @@ struct EtcdPrefix::Parts {
     return {};
   }
 
-  Expected<void> each(const std::string& prefix, const RowVisit& visit) {
+  Expected<void> each(const std::string& prefix, const RowVisit& visit,
+                      std::vector<std::string>* damaged) {
     etcd::RangeRequest request;
     request.key = prefix;
     request.range_end = etcd::prefix_end(prefix);
@@ -189,7 +198,8 @@ struct EtcdPrefix::Parts {
       if (!page) {
         return fail(page.error().clone());
       }
-      if (auto visited = visit_page(*page, visit); !visited || !page->more || page->kvs.empty()) {
+      if (auto visited = visit_page(*page, visit, damaged);
+          !visited || !page->more || page->kvs.empty()) {
         return visited;
       }
       request.key = std::string(page->kvs.back().key) + '\0';
@@ -225,11 +235,14 @@ Expected<EtcdPrefix::Content> EtcdPrefix::look() {
   }
   parts_->known = read->known;
   parts_->head = read->head;
+  return parts_->content();
+}
+
+Expected<EtcdPrefix::Content> EtcdPrefix::Parts::content() {
   Content content;
-  if (read->known) {
-    const Meta& meta = read->known->meta;
-    if (auto allowed = etcd::check_program(meta, parts_->params.prefix, parts_->params.program);
-        !allowed) {
+  if (known) {
+    const Meta& meta = known->meta;
+    if (auto allowed = etcd::check_program(meta, params.prefix, params.program); !allowed) {
       return fail(std::move(allowed).error());
     }
     content.lowest = meta.lowest;
@@ -237,15 +250,16 @@ Expected<EtcdPrefix::Content> EtcdPrefix::look() {
                    : meta.state == Meta::State::kCopying ? Kind::kCopying
                                                          : Kind::kMoved;
     content.place = meta.place;
-    content.revision = read->head + meta.offset;
+    content.revision = head + meta.offset;
     return content;
   }
   etcd::RangeRequest request;
-  request.key = parts_->keys.prefix();
+  request.key = keys.prefix();
   request.range_end = etcd::prefix_end(request.key);
+  request.revision = head;
   request.count_only = true;
   std::string bytes;
-  const auto found = parts_->range(request, bytes);
+  const auto found = range(request, bytes);
   if (!found) {
     return fail(found.error().clone());
   }
@@ -298,11 +312,23 @@ Expected<Revision> EtcdPrefix::flush() {
   return parts_->head + parts_->known->meta.offset;
 }
 
-Expected<void> EtcdPrefix::finish() {
-  Meta meta = parts_->known->meta;
-  meta.state = Meta::State::kWhole;
-  meta.place.clear();
-  return parts_->write_meta(std::move(meta), {});
+Expected<void> EtcdPrefix::finish_all(const std::vector<EtcdPrefix*>& prefixes) {
+  const auto whole = [](const EtcdPrefix& prefix) {
+    Meta meta = prefix.parts_->known->meta;
+    meta.state = Meta::State::kWhole;
+    meta.place.clear();
+    return meta;
+  };
+  std::vector<TxnOp> others;
+  std::vector<etcd::Compare> as_found;
+  for (std::size_t i = 1; i < prefixes.size(); ++i) {
+    const std::string key = prefixes[i]->parts_->keys.meta();
+    others.push_back({TxnOp::Kind::kPut, key, etcd::encode(whole(*prefixes[i])), 0});
+    as_found.push_back({key, prefixes[i]->parts_->known->revision});
+  }
+  return prefixes.empty() ? Expected<void>()
+                          : prefixes.front()->parts_->write_meta(
+                                whole(*prefixes.front()), std::move(others), std::move(as_found));
 }
 
 /// Whoever serves a store has a duty, which he writes again and again.
@@ -330,9 +356,9 @@ Expected<void> EtcdPrefix::expect_quiet(Duration time) {
                                                           " in etcd is in use: stop who serves it");
 }
 
-Expected<void> EtcdPrefix::each(const RowVisit& visit) {
+Expected<void> EtcdPrefix::each(const RowVisit& visit, std::vector<std::string>* damaged) {
   for (const char* part : {"o/", "x/"}) {
-    if (auto visited = parts_->each(parts_->keys.prefix() + part, visit); !visited) {
+    if (auto visited = parts_->each(parts_->keys.prefix() + part, visit, damaged); !visited) {
       return visited;
     }
   }
@@ -341,7 +367,7 @@ Expected<void> EtcdPrefix::each(const RowVisit& visit) {
 
 Expected<void> EtcdPrefix::each_record(std::string_view key, const RowVisit& visit) {
   const std::uint64_t head = std::exchange(parts_->head, 0);  // as it is now
-  auto visited = parts_->each(parts_->keys.row(key), visit);
+  auto visited = parts_->each(parts_->keys.row(key), visit, nullptr);
   parts_->head = head;
   return visited;
 }
@@ -353,6 +379,68 @@ Expected<void> EtcdPrefix::raise_lowest(const std::string& program) {
   Meta meta = parts_->known->meta;
   meta.lowest = program;
   return parts_->write_meta(std::move(meta), {});
+}
+
+std::uint64_t EtcdPrefix::cluster() const noexcept { return parts_->introduction->cluster_id(); }
+
+Expected<std::uint64_t> EtcdPrefix::newest() {
+  etcd::RangeRequest request;
+  request.key = parts_->keys.absent();
+  request.count_only = true;
+  std::string bytes;
+  return parts_->range(request, bytes).map([](const etcd::RangeResponse& response) {
+    return response.header.revision;
+  });
+}
+
+Expected<EtcdPrefix::Content> EtcdPrefix::look_at(std::uint64_t at) {
+  etcd::RangeRequest request;
+  request.key = parts_->keys.meta();
+  request.revision = at;
+  std::string bytes;
+  const auto found = parts_->range(request, bytes);
+  if (!found) {
+    return fail(found.error().clone());
+  }
+  parts_->known.reset();
+  parts_->head = at;
+  if (!found->kvs.empty()) {
+    auto meta = etcd::parse_meta(found->kvs.front().value, parts_->params.prefix);
+    if (!meta) {
+      return fail(std::move(meta).error());
+    }
+    parts_->known = etcd::Introduction::Known{std::move(*meta), found->kvs.front().mod_revision};
+  }
+  return parts_->content();
+}
+
+Expected<bool> EtcdPrefix::is_unchanged_since(std::uint64_t at) {
+  etcd::TxnRequest request;
+  // What deletes rows writes `d`, but for when etcd has no space.
+  for (const char* part : {"o/", "x/", "d", "meta"}) {
+    const std::string begin = parts_->keys.prefix() + part;
+    request.compares.push_back({begin, at + 1, etcd::prefix_end(begin)});
+  }
+  // A transaction without a read would be answered by a member that may be behind.
+  request.success = {{TxnOp::Kind::kRange, parts_->keys.absent(), {}, 0}};
+  request.failure = request.success;
+  auto answer = parts_->call("KV/Txn", etcd::encode(request));
+  if (!answer) {
+    return fail(std::move(answer).error());
+  }
+  etcd::TxnResponse response;
+  if (!etcd::decode(*answer, response) || response.header.revision == 0) {
+    return fail(Errc::kUnavailable, "an answer of etcd was not understood");
+  }
+  return response.succeeded;
+}
+
+std::string EtcdPrefix::incarnation() const {
+  if (!parts_->known) {
+    return {};
+  }
+  const Meta& meta = parts_->known->meta;
+  return meta.uid + '.' + std::to_string(meta.epoch) + '.' + std::to_string(cluster());
 }
 
 Expected<Revision> EtcdPrefix::renew() {

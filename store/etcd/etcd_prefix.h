@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/etcd/etcd_store.h"
@@ -12,11 +13,14 @@
 
 namespace kintsugi::store {
 
-/// What is under a prefix of etcd, for tools that copy it while nobody serves it (GR-306). Calls
-/// block; one thread. Every write of it compares the record that says what is there, so that of two
-/// tools one fails.
+/// What is under a prefix of etcd, for tools that copy it: to elsewhere and from there while nobody
+/// serves it (GR-306, GR-409), into a backup beside those who do (GR-402). Calls block; one thread.
+/// Every write of it compares the record that says what is there, so that of two tools one fails.
 class EtcdPrefix {
  public:
+  /// How the place of a copy begins that is made of a backup.
+  static constexpr std::string_view kOfBackup = "backup ";
+
   /// Connects; those of `params` that are about serving are not used.
   /// @error kConfig, kUnavailable as EtcdStore::open().
   [[nodiscard]] static Expected<std::unique_ptr<EtcdPrefix>> open(EtcdParams params);
@@ -49,21 +53,39 @@ class EtcdPrefix {
   /// What put() has gathered is there. @returns the newest revision of the store.
   [[nodiscard]] Expected<Revision> flush();
   /// It is a store from now on.
-  [[nodiscard]] Expected<void> finish();
+  [[nodiscard]] Expected<void> finish() { return finish_all({this}); }
+  /// All of these are stores from now on, or none is. They are of one etcd.
+  [[nodiscard]] static Expected<void> finish_all(const std::vector<EtcdPrefix*>& prefixes);
 
   // A copy from here.
   /// Nothing is written for that long. @error kConfig somebody is at work here; kUnavailable.
   [[nodiscard]] Expected<void> expect_quiet(Duration time);
-  /// All rows as of the newest revision of look() or flush(), with revisions of the store.
-  /// @error kCorrupt names a record that does not hold; kCompacted, kUnavailable; what `visit`
-  /// says.
+  /// All rows as of the newest revision of look(), look_at() or flush(), with revisions of the
+  /// store.
+  /// @param damaged  gets the keys of records that do not hold, which are left out then
+  /// @error kCorrupt names a record that does not hold, where nobody gets its key; kCompacted,
+  /// kUnavailable; what `visit` says.
   using RowVisit = std::function<Expected<void>(const EntryView& row)>;
-  [[nodiscard]] Expected<void> each(const RowVisit& visit);
+  [[nodiscard]] Expected<void> each(const RowVisit& visit,
+                                    std::vector<std::string>* damaged = nullptr);
   /// The same of rows whose key begins so, that are no objects; as of now.
   [[nodiscard]] Expected<void> each_record(std::string_view key, const RowVisit& visit);
   /// It opens by force only, and nobody writes on that was there before.
   /// @error kConflict a row was written since look(); kUnavailable.
   [[nodiscard]] Expected<void> mark_moved(const std::string& place);
+
+  // A snapshot of a store that goes on. What is `at` here is a revision of etcd, not of the store.
+  /// Which etcd it is: revisions of prefixes that have the same one are of one count.
+  [[nodiscard]] std::uint64_t cluster() const noexcept;
+  /// At a moment of the call it was the newest one. @error kUnavailable.
+  [[nodiscard]] Expected<std::uint64_t> newest();
+  /// As look() would have found it then. @error kConfig, kUnavailable; kCompacted etcd has no
+  /// history of then.
+  [[nodiscard]] Expected<Content> look_at(std::uint64_t at);
+  /// Nothing of the store was written or deleted after that until now. @error kUnavailable.
+  [[nodiscard]] Expected<bool> is_unchanged_since(std::uint64_t at);
+  /// Which store was found; another one, or one whose revisions were let go on later, has another.
+  [[nodiscard]] std::string incarnation() const;
 
   /// Revisions of the store that look() has found go on 1,000,000,000 later, and who serves it
   /// begins anew: for an etcd that was restored to an older state while nobody ran who could notice

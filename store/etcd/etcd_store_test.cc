@@ -12,11 +12,8 @@
 #include <mutex>
 #include <thread>
 
-#include "net/loop.h"
-#include "net/upstream.h"
 #include "net/x509_maker.h"
-#include "store/etcd/wire/frames.h"
-#include "store/etcd/wire/messages.h"
+#include "store/testing/etcd_raw.h"
 #include "store/testing/etcd_replica.h"
 
 namespace kintsugi::store {
@@ -45,35 +42,6 @@ bool catches_up(Store& store, Revision revision) {
     at = synchronized(store);
   }
   return at >= revision;
-}
-
-/// As etcdctl would, without the store's knowing.
-bool call_raw(const std::string& method, const std::string& message) {
-  net::Loop loop("raw");
-  net::UpstreamParams params;
-  params.url = *net::Url::parse(test_etcd().url());
-  params.prior_knowledge = true;
-  const auto upstream = net::Upstream::make(loop, std::move(params));
-  net::FetchRequest request;
-  request.method = "POST";
-  request.target = "/etcdserverpb.KV/" + method;
-  request.headers.add("content-type", "application/grpc");
-  request.headers.add("te", "trailers");
-  etcd::put_frame(request.body, message);
-  bool fine = false;
-  const auto call = net::fetch(loop, *upstream, std::move(request),
-                               [&](const Expected<net::FetchResponse>& response) {
-                                 fine = response && response->body.size() > etcd::kFrameHeader;
-                                 loop.stop();
-                               });
-  loop.run();
-  return fine;
-}
-bool put_raw(const std::string& key, const std::string& value) {
-  return call_raw("Put", etcd::encode_put(key, value));
-}
-bool compact_raw(Revision revision) {
-  return call_raw("Compact", etcd::encode_compaction(revision));
 }
 
 TEST_F(EtcdStoreTest, GR_101_WritesAreReadAndToldInOrder) {

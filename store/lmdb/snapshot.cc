@@ -151,16 +151,23 @@ Expected<std::vector<std::string>> LmdbSnapshot::read(const RowVisit& visit) {
 
 void LmdbSnapshot::set_slice_for_test(Duration slice) noexcept { parts_->slice = slice; }
 
-Expected<bool> pin_together(const std::vector<LmdbSnapshot*>& snapshots, TimePoint deadline) {
+Expected<bool> pin_together(const std::vector<LmdbSnapshot*>& snapshots, TimePoint deadline,
+                            const OtherPins& others) {
   while (true) {
     for (LmdbSnapshot* one : snapshots) {
       if (auto pinned = one->pin(); !pinned) {
         return fail(std::move(pinned.error()));
       }
     }
+    if (auto pinned = others.pin(); !pinned) {
+      return fail(std::move(pinned.error()));
+    }
     if (std::all_of(snapshots.begin(), snapshots.end(),
                     [](const LmdbSnapshot* one) { return one->is_newest(); })) {
-      return true;
+      auto newest = others.are_newest();
+      if (!newest || *newest) {
+        return newest;
+      }
     }
     if (Clock::now() >= deadline) {
       return false;

@@ -49,12 +49,18 @@ class LmdbSnapshot {
   std::unique_ptr<Parts> parts_;
 };
 
+/// Stores that are elsewhere, which are pinned after those in folders.
+struct OtherPins {
+  std::function<Expected<void>()> pin = [] { return Expected<void>(); };
+  /// At the moment of the last of them, each was the newest of its store.
+  std::function<Expected<bool>()> are_newest = [] { return Expected<bool>(true); };
+};
 /// Pins all of them so that there is a moment at which each was the newest of its store: what is in
 /// one of them has no cause that is missing in another one (GR-402). Nobody waits: it is tried
 /// until no store has changed between the first and the last.
 /// @returns false: it was not to be had until `deadline`, and they are pinned one after another.
-/// @error kOverloaded, kIo.
+/// @error kOverloaded, kIo; what `others` say.
 [[nodiscard]] Expected<bool> pin_together(const std::vector<LmdbSnapshot*>& snapshots,
-                                          TimePoint deadline);
+                                          TimePoint deadline, const OtherPins& others = {});
 
 }  // namespace kintsugi::store

@@ -177,6 +177,32 @@ TEST_F(Snapshot, GR_402_AllOfThemWereTheNewestAtOneMoment) {
   EXPECT_FALSE(a->is_newest());
 }
 
+TEST_F(Snapshot, GR_402_StoresElsewhereArePinnedLastAndAreOfTheSameMoment) {
+  Owner owner(directory_.data());
+  owner.tell('w', 3);
+  const auto snapshot = open();
+  int pins = 0;
+  bool are_newest = false;
+  OtherPins others;
+  others.pin = [&] {
+    if (++pins == 1) {
+      owner.tell('w', 1);  // between this one's pin and theirs
+    }
+    return Expected<void>();
+  };
+  others.are_newest = [&] { return Expected<bool>(std::exchange(are_newest, true)); };
+  const auto together = pin_together({snapshot.get()}, Clock::now() + seconds(10), others);
+  ASSERT_TRUE(together);
+  EXPECT_TRUE(*together);
+  EXPECT_EQ(*snapshot->revision(), 4U);
+  EXPECT_EQ(pins, 3) << "once overtaken here, once elsewhere";
+  others.are_newest = [] { return Expected<bool>(false); };
+  EXPECT_FALSE(*pin_together({snapshot.get()}, Clock::now(), others));
+  others.are_newest = [] { return Expected<bool>(fail(Errc::kUnavailable)); };
+  EXPECT_EQ(pin_together({snapshot.get()}, Clock::now(), others).error().code(),
+            Errc::kUnavailable);
+}
+
 TEST_F(Snapshot, GR_404_WhatDoesNotHoldIsNamedAndTheRestIsRead) {
   {
     write(

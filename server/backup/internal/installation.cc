@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "server/files.h"
+#include "store/lmdb/source.h"
 
 namespace kintsugi::server {
 namespace {
@@ -12,10 +13,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDataFile = "/data.mdb";
+constexpr const char* kMirror = "/mirror";
+constexpr const char* kProxy = "proxy";
 constexpr std::string_view kShard = "shard/";
 /// What stands in the folder of an installation and is no data; other people's files stay theirs.
 constexpr const char* kParts[] = {"pki", "proxy", "shards", "workers", "admin.kubeconfig"};
-constexpr std::string_view kLeftOut[] = {"lock", "data", "mirror"};
+constexpr std::string_view kLeftOut[] = {"lock", "data", "mirror", kStoreNote};
 
 bool is_left_out(const std::string& name) {
   return std::find(std::begin(kLeftOut), std::end(kLeftOut), name) != std::end(kLeftOut);
@@ -31,47 +34,93 @@ std::vector<std::string> names_in(const std::string& folder) {
   return out;
 }
 
+/// Of all processes that serve a store in etcd.
+std::vector<std::string> mirrors_of(const Layout& layout, const std::string& name) {
+  std::vector<std::string> out = {mirror_folder_of(layout, name)};
+  if (name == kProxy) {
+    for (const std::string& other : names_in(layout.dir)) {
+      if (other.starts_with("proxy-")) {
+        out.push_back(layout.proxy_data(other) + kMirror);
+      }
+    }
+  } else {
+    const std::string replicas = note_folder_of(layout, name) + "/replicas";
+    for (const std::string& replica : names_in(replicas)) {
+      out.push_back(replicas + '/' + replica + kMirror);
+    }
+  }
+  std::erase_if(out, [](const std::string& mirror) { return !file_exists(mirror); });
+  return out;
+}
+
+/// nullopt: a folder without a store. A folder with data of its own stays with that, as where it is
+/// served.
+Expected<std::optional<StoreFolder>> look_at(const Layout& layout, const std::string& name) {
+  const std::string data = data_folder_of(layout, name);
+  const bool has_data = file_exists(data + kDataFile);
+  if (has_data && !store::has_moved(data)) {
+    if (file_exists(data + "/rescued")) {
+      return fail(Errc::kConfig, data +
+                                     ": was damaged when it was opened (`kintsugi store check`); "
+                                     "once it is mended, remove the folder `rescued` in it");
+    }
+    return std::optional(StoreFolder{name, data, std::nullopt, {data}});
+  }
+  auto note = read_store_note(note_folder_of(layout, name));
+  if (!note) {
+    return fail(std::move(note.error()));
+  }
+  if (*note) {
+    return std::optional(StoreFolder{name, "", std::move(*note), mirrors_of(layout, name)});
+  }
+  if (has_data || file_exists(mirror_folder_of(layout, name))) {
+    return fail(Errc::kConfig, note_folder_of(layout, name) +
+                                   ": its data is in etcd, and no process has noted where: start "
+                                   "it once");
+  }
+  return std::optional<StoreFolder>();
+}
+
 }  // namespace
 
 Expected<std::vector<StoreFolder>> stores_of(const Layout& layout) {
   std::vector<StoreFolder> out;
-  if (file_exists(layout.proxy_data() + "/mirror")) {
-    return fail(Errc::kConfig,
-                layout.proxy() + ": its data is in etcd, which has backups of its own");
+  std::vector<std::string> names = {kProxy};
+  for (const std::string& shard : names_in(layout.dir + "/shards")) {
+    names.push_back(std::string(kShard) + shard);
   }
-  if (file_exists(layout.proxy_data() + kDataFile)) {
-    out.push_back({"proxy", layout.proxy_data()});
-  }
-  for (const std::string& name : names_in(layout.dir + "/shards")) {
-    if (file_exists(layout.shard(name) + "/mirror")) {
-      return fail(Errc::kConfig,
-                  layout.shard(name) + ": its data is in etcd, which has backups of its own");
+  for (const std::string& name : names) {
+    auto store = look_at(layout, name);
+    if (!store) {
+      return fail(std::move(store.error()));
     }
-    if (file_exists(layout.shard_data(name) + kDataFile)) {
-      out.push_back({std::string(kShard) + name, layout.shard_data(name)});
+    if (*store) {
+      out.push_back(std::move(**store));
     }
   }
   if (out.empty()) {
     return fail(Errc::kConfig, layout.dir + ": no installation is there");
   }
-  for (const StoreFolder& store : out) {
-    if (file_exists(store.directory + "/rescued")) {
-      return fail(Errc::kConfig, store.directory +
-                                     ": was damaged when it was opened (`kintsugi store check`); "
-                                     "once it is mended, remove the folder `rescued` in it");
-    }
-  }
   return out;
 }
 
 std::string data_folder_of(const Layout& layout, std::string_view name) {
-  if (name == "proxy") {
+  if (name == kProxy) {
     return layout.proxy_data();
   }
   const std::string_view shard =
       name.starts_with(kShard) ? name.substr(kShard.size()) : std::string_view();
   const bool is_name = !shard.empty() && shard.find('/') == std::string_view::npos && shard != "..";
   return is_name ? layout.shard_data(std::string(shard)) : std::string();
+}
+
+std::string note_folder_of(const Layout& layout, std::string_view name) {
+  const std::string data = data_folder_of(layout, name);
+  return name == kProxy ? data : fs::path(data).parent_path().string();
+}
+
+std::string mirror_folder_of(const Layout& layout, std::string_view name) {
+  return note_folder_of(layout, name) + kMirror;
 }
 
 std::vector<std::string> files_of(const Layout& layout) {

@@ -169,6 +169,36 @@ store::Revision revisions_ahead(std::int64_t age) noexcept {
          kWritesPerSecond * static_cast<store::Revision>(std::max<std::int64_t>(age, 0));
 }
 
+Expected<store::Revision> restored_revision(const BackedUpStore& store, std::int64_t age) {
+  const store::Revision revision = store.revision + revisions_ahead(age);
+  if (revision >= kMostRevision) {
+    return fail(Errc::kConfig, store.name + ": its revisions have become too large");
+  }
+  return revision;
+}
+
+Expected<void> each_restored_row(const BackupSet& set, const std::vector<BackupManifest>& chain,
+                                 const Secret& key, const std::string& name, std::int64_t age,
+                                 const RecordVisit& visit) {
+  const bool is_proxy = name == "proxy";
+  return each_live_row(set, chain, key, name, [&](const store::EntryView& row) -> Expected<void> {
+    const auto record = is_proxy ? aggregation::restored_record(row.key, row.value, age)
+                                 : Expected<std::optional<std::string>>();
+    if (!record) {
+      return fail(record.error().clone());
+    }
+    return visit(
+        {row.key, *record ? std::string_view(**record) : row.value, row.created, row.modified});
+  });
+}
+
+Expected<void> check_count(const BackedUpStore& store, std::uint64_t made) {
+  return made == store.keys
+             ? Expected<void>()
+             : fail(Errc::kCorrupt, store.name + ": of " + std::to_string(store.keys) +
+                                        " objects " + std::to_string(made) + " are there");
+}
+
 Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<BackupManifest>& chain,
                                     const Secret& key, const std::string& name,
                                     const std::string& directory, std::int64_t age) {
@@ -177,39 +207,25 @@ Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<Back
   if (last == nullptr) {
     return fail(Errc::kConfig, set.path_of(newest.name) + ": has no " + name);
   }
-  RestoredStore out;
-  out.revision = last->revision + revisions_ahead(age);
-  if (out.revision >= kMostRevision) {
-    return fail(Errc::kConfig, name + ": its revisions have become too large");
+  const auto revision = restored_revision(*last, age);
+  if (!revision) {
+    return fail(revision.error().clone());
   }
   auto maker = store::StoreMaker::make(directory);
   if (!maker) {
     return fail(std::move(maker.error()));
   }
-  const bool is_proxy = name == "proxy";
-  auto copied =
-      each_live_row(set, chain, key, name, [&](const store::EntryView& row) -> Expected<void> {
-        const auto record = is_proxy ? aggregation::restored_record(row.key, row.value, age)
-                                     : Expected<std::optional<std::string>>();
-        if (!record) {
-          return fail(record.error().clone());
-        }
-        return (*maker)->put(
-            {row.key, *record ? std::string_view(**record) : row.value, row.created, row.modified});
-      });
+  auto copied = each_restored_row(set, chain, key, name, age,
+                                  [&](const store::EntryView& row) { return (*maker)->put(row); });
   if (!copied) {
     return fail(std::move(copied.error()));
   }
-  const auto keys = (*maker)->finish(out.revision);
-  if (!keys) {
-    return fail(keys.error().clone());
+  const auto keys = (*maker)->finish(*revision);
+  auto all = keys ? check_count(*last, *keys) : fail(keys.error().clone());
+  if (!all) {
+    return fail(std::move(all.error()));
   }
-  if (*keys != last->keys) {
-    return fail(Errc::kCorrupt, name + ": of " + std::to_string(last->keys) + " objects " +
-                                    std::to_string(*keys) + " are there");
-  }
-  out.keys = *keys;
-  return out;
+  return RestoredStore{*revision, *keys};
 }
 
 Expected<std::size_t> restore_files(const BackupSet& set, const BackupManifest& manifest,

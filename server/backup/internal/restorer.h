@@ -48,6 +48,18 @@ struct RestoredStore {
 /// @param age  of the backup [s]
 [[nodiscard]] store::Revision revisions_ahead(std::int64_t age) noexcept;
 
+/// Above what a restored store begins. @error kConfig its revisions get too large.
+[[nodiscard]] Expected<store::Revision> restored_revision(const BackedUpStore& store,
+                                                          std::int64_t age);
+/// each_live_row(), and what a proxy has stored of positions is as it has to be in a restored
+/// installation (GR-410). @error as each_live_row().
+[[nodiscard]] Expected<void> each_restored_row(const BackupSet& set,
+                                               const std::vector<BackupManifest>& chain,
+                                               const Secret& key, const std::string& name,
+                                               std::int64_t age, const RecordVisit& visit);
+/// @error kCorrupt so many are not all.
+[[nodiscard]] Expected<void> check_count(const BackedUpStore& store, std::uint64_t made);
+
 /// Makes the store `name` of a chain in a new folder. @error kCorrupt, kConfig, kIo, kFull.
 [[nodiscard]] Expected<RestoredStore> restore_one(const BackupSet& set,
                                                   const std::vector<BackupManifest>& chain,

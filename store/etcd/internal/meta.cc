@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "krm/other_members.h"
+#include "store/etcd/etcd_prefix.h"
 #include "store/etcd/internal/version.h"
 
 namespace kintsugi::store::etcd {
@@ -65,8 +66,11 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
 
 Expected<void> check_whole(const Meta& meta, std::string_view prefix, bool opens_moved) {
   if (meta.state == Meta::State::kCopying) {
+    const bool is_restored = meta.place.starts_with(EtcdPrefix::kOfBackup);
     return fail(Errc::kConfig, std::string(prefix) + " in etcd is a copy of " + meta.place +
-                                   " that has not ended: `kintsugi store copy` again");
+                                   " that has not ended: " +
+                                   (is_restored ? "`kintsugi restore` again, to an empty folder"
+                                                : "`kintsugi store copy` again"));
   }
   if (meta.state == Meta::State::kMoved && !opens_moved) {
     return fail(Errc::kConfig, std::string(prefix) + " in etcd has moved to " + meta.place +
