@@ -70,11 +70,14 @@ class Chain(threading.Thread):
         assert self.fault is None, self.fault
 
 
-class Drill(unittest.TestCase):
-    objects = 3_000
+class Stage(unittest.TestCase):
+    """An installation with workspaces at its shards, and what is looked at when it is backed up and made anew."""
+    objects = 0
+    shards = SHARDS
+    store = ()  # options of `up`
 
     def setUp(self):
-        self.installation = kit.Installation(shards=len(SHARDS))
+        self.installation = kit.Installation(*self.store, shards=len(self.shards))
         self.installation.start_for(self)
         self.backups = self.installation.dir / "backups"
         self.figures = {}
@@ -132,61 +135,6 @@ class Drill(unittest.TestCase):
             undo()
         self.fail(f"{arguments[0]} was always faster")
 
-    # the drill
-    def test_GR_402_GR_406_GR_407_GR_409_GR_410_everything_is_lost_and_made_anew(self):
-        installation = self.installation
-        for name in SHARDS[1:]:
-            installation.make_workspace(f"at-{name}", selector={"name": name})
-        clients = [installation.client(f"/clusters/root:at-{name}") for name in SHARDS[1:]] + [installation.client()]
-        self.fill(clients)
-        old = self.positions(clients[0])
-
-        chain = Chain(clients)
-        kit.eventually(lambda: chain.written > 3, what="writes")
-        said = self.back_up()
-        self.assertIn(f"{len(SHARDS) + 1} stores of one moment", said)
-        kit.eventually(lambda: chain.written > 20, what="more writes")
-        for i in range(0, min(self.objects, 300), 3):
-            clients[0].must("DELETE", f"{MAPS}/kept-{i:06}")
-        self.assertIn("adds to " + self.names()[0], self.back_up("--incremental"))
-        before = self.names()
-        self.killed_somewhen(["backup", "--dir", installation.state, "--to", self.backups],
-                             lambda: any((self.backups / "unfinished").glob("rows-*")), lambda: None)
-        self.assertIn("ok", tool("backup", "--verify", self.backups))
-        for name in set(self.names()) - set(before):  # those that were faster
-            shutil.rmtree(self.backups / name)
-        self.back_up("--incremental")
-        self.assertEqual(len(self.names()), 3)
-        self.assertFalse((self.backups / "unfinished").exists())
-        chain.stop()
-        cut = self.cut_of(self.names()[-1])
-        self.check_causes(cut, clients)
-        self.figures["MB"] = round(sum(one.stat().st_size for one in self.backups.glob("*/*")) / 1e6, 1)
-
-        installation.stop()
-        port, lost = installation.port, installation.state
-        shutil.rmtree(lost)
-        target = installation.dir / "elsewhere"
-        restore = ["restore", "--from", self.backups, "--to", target]
-        partial = pathlib.Path(str(target) + ".partial")
-        self.killed_somewhen(restore, partial.exists, lambda: shutil.rmtree(target))
-        self.assertFalse(target.exists(), "half an installation")
-        said = self.measured("restore", *restore)
-        self.assertIn("list once more (410 Expired)", said)
-        self.assertFalse(partial.exists())
-        self.assertIn("is not empty", tool(*restore, expect=1))
-        for data in [target / "proxy" / "data", *(target / "shards").glob("*/data")]:
-            self.assertIn(": ok", tool("store", "check", "--dir", data))
-
-        installation.state = target
-        installation.options[installation.options.index(str(lost))] = str(target)
-        self.assertEqual(installation.port, port)
-        installation.start(deadline=60)
-        self.check_equal(cut)
-        self.check_positions(old)
-        self.check_goes_on(clients)
-        print(f"note: {self.objects} objects: {self.figures}", flush=True)
-
     def cut_of(self, name):
         """What the shards had at the revisions that the backup says."""
         manifest = self.manifest(name)
@@ -197,11 +145,11 @@ class Drill(unittest.TestCase):
                 shard = store["name"].removeprefix("shard/")
                 cut[shard] = self.listed(self.installation, shard, store["revision"])
                 self.assertEqual(cut[shard][0], store["revision"])
-        self.assertEqual(set(cut), set(SHARDS))
+        self.assertEqual(set(cut), set(self.shards))
         return cut
 
     def check_causes(self, cut, clients):
-        links = [sorted(name for (_, _, name) in cut[shard][1] if name.startswith("chain-")) for shard in (*SHARDS[1:], "root")]
+        links = [sorted(name for (_, _, name) in cut[shard][1] if name.startswith("chain-")) for shard in (*self.shards[1:], "root")]
         self.assertGreater(len(links[-1]), 3)
         for cause, effect in zip(links, links[1:]):
             self.assertLessEqual(set(effect), set(cause))
@@ -255,3 +203,61 @@ class Drill(unittest.TestCase):
         kit.eventually(lambda: len(watch.events) >= len(clients), what="events of all shards")
         self.assertEqual({(one["type"], one["object"]["metadata"]["name"]) for one in watch.events},
                          {("ADDED", f"after-{i}") for i in range(len(clients))})
+
+
+class Drill(Stage):
+    objects = 3_000
+
+    def test_GR_402_GR_406_GR_407_GR_409_GR_410_everything_is_lost_and_made_anew(self):
+        installation = self.installation
+        for name in SHARDS[1:]:
+            installation.make_workspace(f"at-{name}", selector={"name": name})
+        clients = [installation.client(f"/clusters/root:at-{name}") for name in SHARDS[1:]] + [installation.client()]
+        self.fill(clients)
+        old = self.positions(clients[0])
+
+        chain = Chain(clients)
+        kit.eventually(lambda: chain.written > 3, what="writes")
+        said = self.back_up()
+        self.assertIn(f"{len(SHARDS) + 1} stores of one moment", said)
+        kit.eventually(lambda: chain.written > 20, what="more writes")
+        for i in range(0, min(self.objects, 300), 3):
+            clients[0].must("DELETE", f"{MAPS}/kept-{i:06}")
+        self.assertIn("adds to " + self.names()[0], self.back_up("--incremental"))
+        before = self.names()
+        self.killed_somewhen(["backup", "--dir", installation.state, "--to", self.backups],
+                             lambda: any((self.backups / "unfinished").glob("rows-*")), lambda: None)
+        self.assertIn("ok", tool("backup", "--verify", self.backups))
+        for name in set(self.names()) - set(before):  # those that were faster
+            shutil.rmtree(self.backups / name)
+        self.back_up("--incremental")
+        self.assertEqual(len(self.names()), 3)
+        self.assertFalse((self.backups / "unfinished").exists())
+        chain.stop()
+        cut = self.cut_of(self.names()[-1])
+        self.check_causes(cut, clients)
+        self.figures["MB"] = round(sum(one.stat().st_size for one in self.backups.glob("*/*")) / 1e6, 1)
+
+        installation.stop()
+        port, lost = installation.port, installation.state
+        shutil.rmtree(lost)
+        target = installation.dir / "elsewhere"
+        restore = ["restore", "--from", self.backups, "--to", target]
+        partial = pathlib.Path(str(target) + ".partial")
+        self.killed_somewhen(restore, partial.exists, lambda: shutil.rmtree(target))
+        self.assertFalse(target.exists(), "half an installation")
+        said = self.measured("restore", *restore)
+        self.assertIn("list once more (410 Expired)", said)
+        self.assertFalse(partial.exists())
+        self.assertIn("is not empty", tool(*restore, expect=1))
+        for data in [target / "proxy" / "data", *(target / "shards").glob("*/data")]:
+            self.assertIn(": ok", tool("store", "check", "--dir", data))
+
+        installation.state = target
+        installation.options[installation.options.index(str(lost))] = str(target)
+        self.assertEqual(installation.port, port)
+        installation.start(deadline=60)
+        self.check_equal(cut)
+        self.check_positions(old)
+        self.check_goes_on(clients)
+        print(f"note: {self.objects} objects: {self.figures}", flush=True)

@@ -48,6 +48,13 @@ class Etcd(unittest.TestCase):
         names = {item["metadata"]["name"] for item in listed["items"]}
         self.assertEqual(set(acknowledged) - names, set())
 
+    def test_GR_401_a_backup_comes_to_the_etcd_of_up(self):
+        """By the certificate that the shard and the proxy use."""
+        run = subprocess.run([str(kit.BINARY), "backup", "--dir", str(self.up.state), "--to", str(self.up.dir / "backups")], capture_output=True,
+                             text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn("2 stores of one moment", run.stdout)
+
     def test_GR_114_reads_and_watches_go_on_while_etcd_is_away(self):
         client = self.client
         made = client.must("POST", MAPS, {"metadata": {"name": "read-on"}})
