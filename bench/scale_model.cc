@@ -26,6 +26,7 @@ using aggregation::SlotHistoryPtr;
 constexpr std::size_t kOfParent = 1'000;  // logical clusters
 constexpr std::int64_t kNow = 1'700'000'000;
 constexpr std::size_t kChanges = 1'000;
+constexpr std::size_t kByNumber = 2'000;  // shards whose cursors are numbers
 
 double heap() {
   const struct mallinfo2 now = ::mallinfo2();
@@ -174,7 +175,7 @@ Figures index_figures(const ScaleSize& size) {
 
 Figures position_figures(const ScaleSize& size) {
   Figures out;
-  for (const std::size_t shards : {std::size_t{3}, aggregation::kMaxVectorSlots}) {
+  for (const std::size_t shards : {std::size_t{3}, aggregation::kMaxFullSlots, size.shards}) {
     const CursorCodec codec(scope(), history_of(shards));
     const std::string text = codec.format(components_of(shards, 1'000'000'000));
     out.push_back({"cursor of " + std::to_string(shards) + " shards",
@@ -192,20 +193,30 @@ Figures position_figures(const ScaleSize& size) {
                    decoding.us() / static_cast<double>(std::max<std::size_t>(known, 1)), "us"});
   }
   const SlotHistoryPtr history = history_of(size.shards);
+  const std::string all = std::to_string(size.shards);
+  constexpr std::uint64_t kMinted = 4'096;
+  const CursorCodec codec(scope(), history);
+  std::size_t digits = 0;
+  const Watch writing;
+  for (std::uint64_t i = 0; i < kMinted; ++i) {
+    digits += codec.format(components_of(size.shards, 1'000'000'000 + i)).size();
+  }
+  out.push_back({"cursor of " + all + " shards is written",
+                 writing.us() / static_cast<double>(std::min<std::size_t>(digits, kMinted)), "us"});
+  const Watch checking;
+  const CursorCodec again(scope(), history);
+  out.push_back({"cursors of a resource of " + all + " shards are begun", checking.us(), "us"});
   auto book = std::make_shared<SequenceBook>();
   book->begin(7, 1);
-  const CursorCodec codec(scope(), history, book);
-  constexpr std::uint64_t kMinted = 4'096;
+  const CursorCodec numbers(scope(), history_of(kByNumber), book);
   std::string text;
-  const Watch minting;
   for (std::uint64_t i = 0; i < kMinted; ++i) {
-    text = codec.format(components_of(size.shards, 1'000'000'000 + i));
+    text = numbers.format(components_of(kByNumber, 1'000'000'000 + i));
   }
-  const std::string all = std::to_string(size.shards);
-  out.push_back({"cursor of " + all + " shards", static_cast<double>(text.size()), "digits"});
-  out.push_back({"cursor of " + all + " shards is minted", minting.us() / kMinted, "us"});
+  const std::string more = std::to_string(kByNumber);
+  out.push_back({"cursor of " + more + " shards", static_cast<double>(text.size()), "digits"});
   const SequenceBook::Stats stats = book->stats();
-  out.push_back({"memory of what a cursor of " + all + " shards stands for",
+  out.push_back({"memory of what a cursor of " + more + " shards stands for",
                  static_cast<double>(stats.bytes) / static_cast<double>(stats.vectors), "B"});
   const double before = heap();
   SlotHistory table = *history;
@@ -220,10 +231,10 @@ Figures position_figures(const ScaleSize& size) {
   out.push_back({"slots of " + all + " shards: memory of a generation",
                  (heap() - before) / (kGenerations + 1), "B"});
   const double one = static_cast<double>(history->to_json().dump().size());
-  const double more = static_cast<double>(table.to_json().dump().size());
+  const double later = static_cast<double>(table.to_json().dump().size());
   out.push_back({"slots of " + all + " shards: record of one generation", one, "B"});
   out.push_back(
-      {"slots of " + all + " shards: each generation more", (more - one) / kGenerations, "B"});
+      {"slots of " + all + " shards: each generation more", (later - one) / kGenerations, "B"});
   return out;
 }
 
@@ -274,9 +285,11 @@ Figures storm_figures(const ScaleSize& size, const StormCosts& costs) {
       {"storm: half of the connections are back after", back[back.size() / 2] / 1e6, "s counted"},
       {"storm: the last one is back after", last / 1e6, "s counted"},
       {"storm: cursors known elsewhere, 64 shards",
-       known_elsewhere(aggregation::kMaxVectorSlots, sample), "of 1"},
-      {"storm: cursors known elsewhere, " + std::to_string(size.shards) + " shards",
-       known_elsewhere(size.shards, std::min<std::size_t>(sample, 1'000)), "of 1"},
+       known_elsewhere(aggregation::kMaxFullSlots, sample), "of 1"},
+      {"storm: cursors known elsewhere, 1000 shards",
+       known_elsewhere(1'000, std::min<std::size_t>(sample, 1'000)), "of 1"},
+      {"storm: cursors known elsewhere, " + std::to_string(kByNumber) + " shards",
+       known_elsewhere(kByNumber, std::min<std::size_t>(sample, 1'000)), "of 1"},
   };
 }
 

@@ -32,8 +32,8 @@ bool Asking::lists_first(topology::ShardId shard, const Scope& scope) const {
   return found != lists_first_.end() && found->second > loop.now();
 }
 
-bool Asking::is_of_sequences(topology::ShardId shard) {
-  if (!positions_.by_number()) {
+bool Asking::has_no_place(topology::ShardId shard) {
+  if (!positions_.are_small()) {
     return false;
   }
   refused_[shard] = loop.now() + kRefusal;

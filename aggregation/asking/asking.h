@@ -41,10 +41,10 @@ class Asking {
 
   /// A shard's connections for this route; null: not known yet.
   [[nodiscard]] shards::ShardClient* client_of(const MergeRoute& route, topology::ShardId shard);
-  /// A shard's own number that nobody could tell from a cursor (AGG-517). The shard is refused for
-  /// a while, before it is asked.
+  /// A shard's own number that has no place in a cursor, or that nobody could tell from one
+  /// (AGG-517). The shard is refused for a while, before it is asked.
   [[nodiscard]] bool is_too_large(topology::ShardId shard, std::uint64_t revision) {
-    return revision >= kFirstSequence && is_of_sequences(shard);
+    return revision >= kFirstSequence && has_no_place(shard);
   }
   [[nodiscard]] bool is_refused(topology::ShardId shard) const;
   /// Initial events of this shard and resource are taken by LIST for `duration` (AGG-806).
@@ -52,7 +52,7 @@ class Asking {
   [[nodiscard]] bool lists_first(topology::ShardId shard, const Scope& scope) const;
 
  private:
-  [[nodiscard]] bool is_of_sequences(topology::ShardId shard);
+  [[nodiscard]] bool has_no_place(topology::ShardId shard);
 
   const Positions& positions_;
   std::map<std::string, TimePoint, std::less<>> lists_first_;  // until then, by shard and resource

@@ -14,9 +14,9 @@
 /// What the answer of one shard means for a merged read (AGG-1001).
 namespace kintsugi::aggregation {
 
-/// Cause of a shard that is refused where cursors are numbers (AGG-517).
+/// Cause of a shard that is refused where cursors are numbers or of many shards (AGG-517).
 inline constexpr std::string_view kTooLargeVersions =
-    "its resourceVersions cannot be told from sequence cursors";
+    "its resourceVersions are too large for the cursors of this installation";
 
 enum class ShardVerdict : std::uint8_t {
   kGood,

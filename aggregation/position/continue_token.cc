@@ -136,7 +136,7 @@ Expected<MergedContinue> translate_continue(const MergedContinue& made, const Cu
       continue;
     }
     const std::string& uid = table->uids[old];
-    const std::optional<std::size_t> slot = history.slot_of(uid);
+    const std::optional<std::size_t> slot = history.slot_of(uid, old);
     if (!slot || !members[*slot] || history.rolled_back_since(uid, token.generation)) {
       return fail(expired());
     }
@@ -164,7 +164,7 @@ MergedContinue continue_as_of(std::uint32_t generation, MergedContinue token,
   out.check = cursor_check(codec.scope(), table->uids, history.era());
   out.pins.assign(table->uids.size(), 0);
   for (std::size_t old = 0; old < table->uids.size(); ++old) {
-    const std::optional<std::size_t> slot = history.slot_of(table->uids[old]);
+    const std::optional<std::size_t> slot = history.slot_of(table->uids[old], old);
     if (slot && *slot == token.slot) {
       out.slot = static_cast<std::uint16_t>(old);
     }

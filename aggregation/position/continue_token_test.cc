@@ -200,6 +200,16 @@ TEST(MergedContinue, WhenItIsWrittenAsOfAnEarlierTable_T28_ItLeadsThereAndBack) 
   EXPECT_EQ(back->pins, token.pins);
 }
 
+TEST(MergedContinue, GR_201_WithAsManyPinsAsCursorsHave_FitsARequestLine) {
+  MergedContinue token = example();
+  token.pins.assign(kMaxVectorSlots, kFirstSequence - 1);
+  const std::string text = encode_continue(token, question(), key(3, 0));
+  EXPECT_LT(text.size(), 12'000U);
+  const auto read = decode_continue(text, question(), {key(3, 0)});
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read, token);
+}
+
 TEST(MergedContinue, WhenPinsAreASequence_AGG516_TheyAreFoundAgainOrItIsExpired) {
   const Scope scope = question().scope;
   const auto history = std::make_shared<const SlotHistory>(history_of({"a", "b"}));

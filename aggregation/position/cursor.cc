@@ -10,11 +10,44 @@
 namespace kintsugi::aggregation {
 namespace {
 
-constexpr std::string_view kLayout = "120";  ///< layout 1, components of 20 digits
-constexpr std::size_t kWidth = 20;
+constexpr std::size_t kMaxWidth = 20;
 constexpr std::size_t kHeadDigits = 15;
-constexpr std::size_t kMaxDigits = 2'048;
+constexpr std::size_t kMaxDigits = 2'048;  ///< of what is no cursor of many slots
 constexpr std::size_t kMaxNativeDigits = 20;
+
+/// How vectors are written.
+struct Layout {
+  std::string_view mark;     ///< layout 1, and the digits of a component
+  std::size_t width;         ///< the same
+  std::size_t least_digits;  ///< of all; zeros follow the components where they are fewer
+  std::size_t most_slots;
+
+  [[nodiscard]] std::size_t digits(std::size_t slots) const noexcept {
+    return std::max(least_digits, kHeadDigits + width * slots);
+  }
+  /// Some number of slots is written with as many digits.
+  [[nodiscard]] bool fits(std::size_t digits) const noexcept {
+    return digits == least_digits ||
+           (digits > std::max(least_digits, kHeadDigits) && (digits - kHeadDigits) % width == 0 &&
+            digits <= this->digits(most_slots));
+  }
+};
+constexpr Layout kFull{"120", 20, 0, kMaxFullSlots};
+constexpr Layout kShort{"114", 14, kHeadDigits + 20 * (kMaxFullSlots + 1), kMaxVectorSlots};
+
+const Layout& layout_of(std::size_t slots) noexcept {
+  return slots <= kMaxFullSlots ? kFull : kShort;
+}
+
+/// nullptr: no vector.
+const Layout* layout_of(std::string_view text) noexcept {
+  for (const Layout* each : {&kFull, &kShort}) {
+    if (text.starts_with(each->mark) && each->fits(text.size())) {
+      return each;
+    }
+  }
+  return nullptr;
+}
 
 std::optional<std::uint64_t> number(std::string_view digits) {
   std::uint64_t value = 0;
@@ -27,7 +60,7 @@ std::optional<std::uint64_t> number(std::string_view digits) {
 }
 
 void append_padded(std::string& out, std::uint64_t value, std::size_t width) {
-  char digits[kWidth];
+  char digits[kMaxWidth];
   const auto [end, code] = std::to_chars(digits, digits + sizeof digits, value);
   const auto size = static_cast<std::size_t>(end - digits);
   static_cast<void>(code);  // twenty digits hold every value
@@ -44,14 +77,19 @@ DecodedVersion of_kind(VersionClass kind, std::string_view reason = {}) {
 
 std::string cursor_text(std::uint32_t generation, std::uint32_t check,
                         const Components& components) {
+  const Layout& layout = layout_of(components.size());
+  const std::size_t digits = layout.digits(components.size());
+  const bool has_room = layout.width == kMaxWidth;
   std::string out;
-  out.reserve(kHeadDigits + kWidth * components.size());
-  out += kLayout;
+  out.reserve(digits);
+  out += layout.mark;
   append_padded(out, generation, 6);
   append_padded(out, check, 6);
   for (const std::uint64_t component : components) {
-    append_padded(out, component, kWidth);
+    // Its shard is refused now; whoever comes back with this has to list (AGG-517).
+    append_padded(out, has_room || component < kFirstSequence ? component : kBegun, layout.width);
   }
+  out.append(digits - out.size(), '0');
   return out;
 }
 
@@ -63,7 +101,7 @@ ScopeId id_of(const Scope& scope, std::uint32_t era) {
 }
 
 bool is_malformed(std::string_view text) {
-  return text.size() > kMaxDigits || text.front() == '0' ||
+  return (text.size() > kMaxDigits && layout_of(text) == nullptr) || text.front() == '0' ||
          !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
@@ -88,8 +126,7 @@ std::uint32_t cursor_check(const Scope& scope, const std::vector<std::string>& u
 }
 
 std::optional<std::uint32_t> named_generation(std::string_view text) noexcept {
-  if (text.size() <= kHeadDigits || text.size() > kMaxDigits || !text.starts_with(kLayout) ||
-      (text.size() - kHeadDigits) % kWidth != 0) {
+  if (layout_of(text) == nullptr) {
     return std::nullopt;
   }
   const std::optional<std::uint64_t> generation = number(text.substr(3, 6));
@@ -110,6 +147,11 @@ CursorCodec::CursorCodec(Scope scope, SlotHistoryPtr history, std::shared_ptr<Se
 
 bool CursorCodec::uses_numbers(const SlotTable& table) const noexcept {
   return book_ != nullptr && (sequence_ || table.uids.size() > kMaxVectorSlots);
+}
+
+std::uint32_t CursorCodec::check_of(const SlotTable& table) const {
+  return &table == &history_->current() ? check_
+                                        : cursor_check(scope_, table.uids, history_->era());
 }
 
 std::string CursorCodec::write(const SlotTable& table, std::uint32_t check,
@@ -135,11 +177,11 @@ std::string CursorCodec::format_as_of(std::uint32_t generation,
     return format(components);
   }
   Components then;
-  for (const std::string& uid : table->uids) {
-    const std::optional<std::size_t> slot = history_->slot_of(uid);
+  for (std::size_t old = 0; old < table->uids.size(); ++old) {
+    const std::optional<std::size_t> slot = history_->slot_of(table->uids[old], old);
     then.push_back(slot ? components[*slot] : 0);
   }
-  return write(*table, cursor_check(scope_, table->uids, history_->era()), then);
+  return write(*table, check_of(*table), then);
 }
 
 std::optional<SequenceBook::Vector> CursorCodec::find(std::uint64_t sequence) const {
@@ -173,7 +215,7 @@ DecodedVersion CursorCodec::translate(const SlotTable& table, const Components& 
     if (history_->rolled_back_since(uid, table.generation)) {
       return of_kind(VersionClass::kUnknown, "rollback");
     }
-    const std::optional<std::size_t> slot = history_->slot_of(uid);
+    const std::optional<std::size_t> slot = history_->slot_of(uid, i);
     if (slot && members[*slot]) {
       out.components[*slot] = component;
     } else {
@@ -208,7 +250,6 @@ DecodedVersion CursorCodec::decode(std::string_view text, const std::vector<bool
   if (!generation || is_sequence()) {
     return unknown;
   }
-  const std::size_t slots = (text.size() - kHeadDigits) / kWidth;
   const std::uint64_t check = *number(text.substr(9, 6));
   const SlotTable* table = history_->find(*generation);
   if (table == nullptr) {
@@ -218,13 +259,17 @@ DecodedVersion CursorCodec::decode(std::string_view text, const std::vector<bool
     out.generation = *generation;
     return out;
   }
-  if (table->uids.size() != slots || cursor_check(scope_, table->uids, history_->era()) != check) {
+  const std::size_t slots = table->uids.size();
+  const Layout& layout = layout_of(slots);
+  if (!text.starts_with(layout.mark) || text.size() != layout.digits(slots) ||
+      check_of(*table) != check) {
     return unknown;
   }
   Components components;
+  components.reserve(slots);
   for (std::size_t i = 0; i < slots; ++i) {
     const std::optional<std::uint64_t> component =
-        number(text.substr(kHeadDigits + i * kWidth, kWidth));
+        number(text.substr(kHeadDigits + i * layout.width, layout.width));
     if (!component) {
       return unknown;
     }

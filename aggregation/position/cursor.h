@@ -13,10 +13,18 @@
 
 /// The composite cursor: one decimal number that says how far each shard has been delivered
 /// (AGG-501 to AGG-518): all of it, or in sequence mode a number that stands for it.
+///
+///   vector := "120" generation(6) check(6) component(20)…          up to kMaxFullSlots
+///           | "114" generation(6) check(6) component(14)… zeros    up to kMaxVectorSlots
+///
+/// The zeros of the second make it longer than any of the first, so that it is newer.
 namespace kintsugi::aggregation {
 
-/// More slots than these do not fit into a vector cursor (AGG-516).
-inline constexpr std::size_t kMaxVectorSlots = 64;
+/// Of more slots than these the components are shorter, and smaller than kFirstSequence (AGG-517).
+inline constexpr std::size_t kMaxFullSlots = 64;
+/// More slots than these do not fit into a vector cursor (AGG-516): its 14,351 digits leave room
+/// for the rest of a request line in the 16 KiB that many balancers take.
+inline constexpr std::size_t kMaxVectorSlots = 1'024;
 /// Component of a slot whose initial events have begun and not ended (AGG-704).
 inline constexpr std::uint64_t kBegun = 1;
 
@@ -43,7 +51,7 @@ enum class VersionClass : std::uint8_t {
   kUnset,      ///< ""
   kZero,       ///< "0"
   kMalformed,  ///< 400: nobody has ever made such a text
-  kNative,     ///< at most 20 digits, in sequence mode below 2^44: a shard's own
+  kNative,     ///< at most 20 digits, in sequence mode below kFirstSequence: a shard's own
   kCursor,
   kUnknown,  ///< 410
   kFuture,   ///< a generation that is not known here yet: wait a moment, then 410
@@ -92,6 +100,7 @@ class CursorCodec {
 
  private:
   [[nodiscard]] bool uses_numbers(const SlotTable& table) const noexcept;
+  [[nodiscard]] std::uint32_t check_of(const SlotTable& table) const;
   [[nodiscard]] std::string write(const SlotTable& table, std::uint32_t check,
                                   const Components& components) const;
   [[nodiscard]] DecodedVersion decode_sequence(std::uint64_t number,

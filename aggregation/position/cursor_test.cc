@@ -195,6 +195,94 @@ TEST_F(CursorTest, WhenAListBeganUnderAnEarlierTable_T28_ItsCursorIsInThoseWords
             places);
 }
 
+/// A table of shards "shard-0", "shard-1", …
+SlotHistory many(std::size_t slots, std::uint32_t generation = 3) {
+  std::vector<std::string> uids;
+  for (std::size_t i = 0; i < slots; ++i) {
+    uids.push_back("shard-" + std::to_string(i));
+  }
+  return history_of(std::move(uids), generation);
+}
+
+TEST(ManySlots, GR_201_AGG516_ACursorSaysAllAtEveryProxy) {
+  for (const std::size_t slots : {65U, 92U, 93U, 70U, 1'000U, 1'024U}) {
+    // Another process: a table that was read, and a book that knows nothing.
+    const CursorCodec here(kDeployments, shared(many(slots)), std::make_shared<SequenceBook>());
+    const CursorCodec there(kDeployments, shared(*SlotHistory::from_json(many(slots).to_json())),
+                            std::make_shared<SequenceBook>());
+    EXPECT_FALSE(here.is_sequence());
+    Components components(slots);
+    for (std::size_t i = 0; i < slots; ++i) {
+      components[i] = i % 7 == 0 ? 0 : kFirstSequence - 1 - i;
+    }
+    const std::string text = here.format(components);
+    EXPECT_EQ(text.size(), std::max<std::size_t>(1'315, 15 + 14 * slots));
+    EXPECT_EQ(named_generation(text), 3U);
+    const DecodedVersion read = there.decode(text, std::vector<bool>(slots, true));
+    EXPECT_EQ(read.kind, VersionClass::kCursor) << slots;
+    EXPECT_EQ(read.components, components) << slots;
+    EXPECT_EQ(there.format(components), text) << "all proxies mint the same";
+  }
+  EXPECT_TRUE(CursorCodec(kDeployments, shared(many(1'025)), std::make_shared<SequenceBook>())
+                  .is_sequence());
+}
+
+TEST(ManySlots, AGG504_CursorsGrowWithTheTableUpToNumbers) {
+  std::string last;
+  std::vector<std::string> uids;
+  SlotHistory history;
+  for (std::size_t slots = 1; slots <= 120; ++slots) {
+    uids.push_back("shard-" + std::to_string(slots));
+    history = *history.changed(shards(uids), static_cast<std::int64_t>(slots));
+    const CursorCodec codec(kDeployments, shared(history));
+    const Components components(slots, 7);
+    std::string text = codec.format(components);
+    EXPECT_TRUE(last.empty() || is_newer_version(text, last)) << slots;
+    if (slots == 65) {  // what was written under the last table of full width holds on
+      const DecodedVersion before = codec.decode(last, std::vector<bool>(slots, true));
+      EXPECT_EQ(before.kind, VersionClass::kCursor);
+      EXPECT_EQ(before.components.front(), 7U);
+      EXPECT_EQ(before.components.back(), 0U);
+    }
+    if (slots > 64) {  // in the words of an earlier table, of either width
+      EXPECT_EQ(
+          codec.decode(codec.format_as_of(64, components), std::vector<bool>(slots, true)).kind,
+          VersionClass::kCursor);
+    }
+    last = std::move(text);
+  }
+}
+
+TEST(ManySlots, AGG517_AComponentWithoutAPlaceMeansAList) {
+  const CursorCodec codec(kDeployments, shared(many(80)));
+  Components components(80, 5);
+  components[9] = ~std::uint64_t{0};
+  const std::string text = codec.format(components);
+  EXPECT_EQ(text.size(), 1'315U);
+  EXPECT_EQ(codec.decode(text, std::vector<bool>(80, true)).kind, VersionClass::kUnknown);
+}
+
+TEST(ManySlots, AGG503_OnlyWhatSomebodyCanHaveMadeIsNoFaultOfTheClient) {
+  const CursorCodec codec(kDeployments, shared(many(200)));
+  const std::vector<bool> members(200, true);
+  const std::string good = codec.format(Components(200, 5));
+  const auto kind_of = [&](const std::string& text) { return codec.decode(text, members).kind; };
+  EXPECT_EQ(kind_of(good), VersionClass::kCursor);
+  EXPECT_EQ(kind_of(good + std::string(14, '0')), VersionClass::kUnknown) << "a slot too many";
+  EXPECT_EQ(kind_of(good + "0"), VersionClass::kMalformed);
+  EXPECT_EQ(kind_of("120" + good.substr(3)), VersionClass::kMalformed) << "of 140 slots";
+  EXPECT_EQ(kind_of("114" + std::string(14 * 1'025 + 12, '0')), VersionClass::kMalformed);
+  std::string letter = good;
+  letter.back() = 'x';
+  EXPECT_EQ(kind_of(letter), VersionClass::kMalformed);
+  std::string later = good;
+  later.replace(3, 6, "000004");
+  EXPECT_EQ(kind_of(later), VersionClass::kFuture);
+  std::string check = good;
+  check[9] = check[9] == '0' ? '1' : '0';
+  EXPECT_EQ(kind_of(check), VersionClass::kUnknown);
+}
+
 TEST_F(CursorTest, WhenDigitsAreMissingOrTooMany_T57_NothingIsRead) {
   EXPECT_EQ(named_generation(kExample), 7U);
   for (const std::string& bad :

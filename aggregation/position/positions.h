@@ -24,9 +24,9 @@ struct Positions {
   [[nodiscard]] CursorCodec codec(const Scope& scope) const {
     return {scope, slots, sequences, sequence};
   }
-  /// Cursors are numbers now.
-  [[nodiscard]] bool by_number() const {
-    return sequence || slots->current().uids.size() > kMaxVectorSlots;
+  /// A shard's own numbers from kFirstSequence on do not fit into cursors now (AGG-517).
+  [[nodiscard]] bool are_small() const {
+    return sequence || slots->current().uids.size() > kMaxFullSlots;
   }
 };
 

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "aggregation/position/continue_token.h"
+#include "aggregation/position/cursor.h"
 #include "aggregation/position/move_keeper.h"
 #include "base/strings.h"
 #include "net/testing/support.h"
@@ -34,7 +36,7 @@ struct Proxy {
     epoch = *taken;
     ASSERT_TRUE(keeper.start());
   }
-  void sees(std::initializer_list<std::string> names) {
+  void sees(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       topology::ShardSpec spec;
       spec.name = name;
@@ -165,6 +167,42 @@ TEST_F(SharedSlotsTest, GR_202_BothSeeTheSameShardsAtOnce_OneGenerationIsMade) {
   other->sees({"d"});
   ASSERT_TRUE(agree(4));
   EXPECT_EQ(one->generation(), generation + 1) << "who hears of it later has nothing to add";
+}
+
+TEST_F(SharedSlotsTest, GR_201_CursorsOfSeventyShardsAndTheirTokensHoldAtBoth) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 70; ++i) {
+    names.push_back("s" + std::to_string(i));
+  }
+  one->sees(names);
+  other->sees(names);
+  ASSERT_TRUE(agree(70));
+  const ListQuestion question{{"/clusters/*", "", "configmaps"}, "v1", "", "", "", ""};
+  const CursorCodec here(question.scope, one->slots, std::make_shared<SequenceBook>());
+  const CursorCodec there(question.scope, other->slots, std::make_shared<SequenceBook>());
+  const std::vector<bool> members(70, true);
+  Components components(70, 1'000'000);
+  components[69] = 4711;
+  const std::string cursor = here.format(components);
+  EXPECT_EQ(there.decode(cursor, members).components, components);
+  MergedContinue token;
+  token.generation = one->generation();
+  token.check = here.check();
+  token.slot = 69;
+  token.pins = components;
+  const std::string text = encode_continue(token, question, one->keys.front());
+  const auto read = decode_continue(text, question, other->keys);
+  ASSERT_TRUE(read);
+  const auto next = translate_continue(*read, there, members);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->pins, components);
+  EXPECT_EQ(next->slot, 69);
+  // One more joins at the other: what the first has given out still holds.
+  other->sees({"s70"});
+  ASSERT_TRUE(agree(71));
+  const CursorCodec later(question.scope, other->slots, std::make_shared<SequenceBook>());
+  components.push_back(0);
+  EXPECT_EQ(later.decode(cursor, std::vector<bool>(71, true)).components, components);
 }
 
 TEST_F(SharedSlotsTest, GR_202_WhoIsBehindTakesNothingAway) {

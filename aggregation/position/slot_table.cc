@@ -249,6 +249,12 @@ std::optional<std::size_t> SlotHistory::slot_of(std::string_view uid) const noex
   return std::nullopt;
 }
 
+std::optional<std::size_t> SlotHistory::slot_of(std::string_view uid,
+                                                std::size_t slot) const noexcept {
+  const std::vector<std::string>& uids = current().uids;
+  return slot < uids.size() && present_[slot] && uids[slot] == uid ? slot : slot_of(uid);
+}
+
 bool SlotHistory::rolled_back_since(std::string_view uid, std::uint32_t generation) const noexcept {
   const auto found = rolled_back_.find(uid);
   return found != rolled_back_.end() && found->second > generation;

@@ -64,6 +64,9 @@ class SlotHistory {
   [[nodiscard]] const SlotTable* find(std::uint32_t generation) const noexcept;
   /// Slot of a shard in the current table; nullopt: removed or unknown.
   [[nodiscard]] std::optional<std::size_t> slot_of(std::string_view uid) const noexcept;
+  /// The same of one that had `slot` in an earlier table, and mostly has it still.
+  [[nodiscard]] std::optional<std::size_t> slot_of(std::string_view uid,
+                                                   std::size_t slot) const noexcept;
   [[nodiscard]] bool is_present(std::size_t slot) const noexcept { return present_[slot]; }
   /// The shard lost revisions after this generation was made: components from then are void.
   [[nodiscard]] bool rolled_back_since(std::string_view uid,

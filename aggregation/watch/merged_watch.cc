@@ -15,7 +15,6 @@
 namespace kintsugi::aggregation {
 namespace {
 
-constexpr std::size_t kWideRoute = 16;         ///< slots; more have rarer bookmarks
 constexpr std::int64_t kStallSpread = 30;      ///< part of max_stall
 constexpr Duration kLastWarning = seconds(2);  ///< before the planned end: a bookmark
 
@@ -315,12 +314,14 @@ void MergedWatch::read_log() {
   if (!fsm_.tells() || parts_.empty()) {
     return;
   }
-  switch (feed_.read(parts_, fsm_.is_doomed())) {
+  const ClientFeed::Read read = feed_.read(parts_, fsm_.is_doomed());
+  switch (read) {
     case ClientFeed::Read::kTooLittle:
       cut_off(shared_.stats.evicted_slow);
       return;
     case ClientFeed::Read::kMoved:
-      moved();
+    case ClientFeed::Read::kLevelled:
+      moved(read == ClientFeed::Read::kMoved);
       return;
     case ClientFeed::Read::kNothing:
       return;
@@ -371,8 +372,12 @@ void MergedWatch::give_up() {
   }
 }
 
-void MergedWatch::moved() {
-  perform(fsm_.on_moved(parts_.size() > kWideRoute, shared_.loop.now()));
+void MergedWatch::moved(bool by_event) {
+  const MergedWatchFsm::Moved what = {
+      .slots = parts_.size(),
+      .cursor_slots = group_->codec().history().current().uids.size(),
+      .by_event = by_event};
+  perform(fsm_.on_moved(what, shared_.loop.now()));
 }
 
 void MergedWatch::want_bookmark() {

@@ -13,7 +13,7 @@ ClientFeed::Read ClientFeed::read(WatchParts& parts, bool doomed) {
   if (next_ < log.begin()) {
     return Read::kTooLittle;
   }
-  bool moved = false;
+  bool moved = false, levelled = false;
   while (next_ < log.end() && has_room()) {
     const GroupLog::Index index = next_++;
     WatchPart* part = parts.find(log.at(index).slot);
@@ -32,10 +32,13 @@ ClientFeed::Read ClientFeed::read(WatchParts& parts, bool doomed) {
     too_far = over && caught_up_;
   } else {
     caught_up_ = true;
-    moved = level_up(parts) || moved;
+    levelled = level_up(parts);
   }
   parts.drop_read(next_);
-  return too_far ? Read::kTooLittle : moved ? Read::kMoved : Read::kNothing;
+  if (too_far) {
+    return Read::kTooLittle;
+  }
+  return moved ? Read::kMoved : levelled ? Read::kLevelled : Read::kNothing;
 }
 
 void ClientFeed::catch_up(WatchParts& parts, WatchPart& part, bool has_head, bool doomed) {

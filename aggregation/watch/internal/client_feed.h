@@ -28,7 +28,8 @@ class ClientFeed {
   /// @{ The log.
   enum class Read : std::uint8_t {
     kNothing,
-    kMoved,     ///< events were sent, or a component has moved
+    kMoved,     ///< events were sent
+    kLevelled,  ///< components have moved without any
     kTooLittle  ///< the client is too far behind; components may have moved
   };
   /// Everything that the client can take now. @param doomed  see resumable()

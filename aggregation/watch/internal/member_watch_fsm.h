@@ -93,7 +93,7 @@ class MemberWatchFsm {
   [[nodiscard]] Action on_open(bool by_list) noexcept;
   /// No connection to the shard. @param cause  for people
   [[nodiscard]] Action on_unreachable(std::string_view cause, TimePoint now) noexcept;
-  /// The shard's revisions cannot be told from sequence cursors (AGG-517).
+  /// The shard's revisions are too large for cursors (AGG-517).
   [[nodiscard]] Action on_sequence_clash(TimePoint now) noexcept;
   /// The watch has an answer that will do.
   [[nodiscard]] Action on_accepted() noexcept;

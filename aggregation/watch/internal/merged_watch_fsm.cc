@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "aggregation/position/cursor.h"
+
 namespace kintsugi::aggregation {
 namespace {
 
 using Action = MergedWatchFsm::Action;
 using Kind = Action::Kind;
 
+constexpr std::size_t kWideRoute = 16;             ///< slots; more have rarer bookmarks
 constexpr Duration kLastDial = milliseconds(500);  ///< for a connection after headers_wait
 constexpr Duration kTableComes = seconds(5);       ///< a table of slots after a change of members
 
@@ -143,12 +146,24 @@ Action MergedWatchFsm::on_present_late(bool held_back, bool kind_known, TimePoin
   return {.kind = Kind::kGiveUp};
 }
 
-Action MergedWatchFsm::on_moved(bool wide, TimePoint now) noexcept {
+bool MergedWatchFsm::has_long_cursors(const Moved& what) const noexcept {
+  return !by_sequence_ && what.cursor_slots > kMaxFullSlots;
+}
+
+Duration MergedWatchFsm::gap_of(const Moved& what) const noexcept {
+  if (has_long_cursors(what)) {  // no more bytes a second than with kMaxFullSlots
+    const std::size_t times = (what.cursor_slots + kMaxFullSlots - 1) / kMaxFullSlots;
+    return params_.bookmark_gap_wide * static_cast<std::int64_t>(times);
+  }
+  return what.slots > kWideRoute ? params_.bookmark_gap_wide : params_.bookmark_gap;
+}
+
+Action MergedWatchFsm::on_moved(const Moved& what, TimePoint now) noexcept {
   stale_ = true;
-  if (!bookmarks_ || marks_end_ || !tells()) {
+  if (!bookmarks_ || marks_end_ || !tells() || (!what.by_event && has_long_cursors(what))) {
     return {};
   }
-  const Duration gap = wide ? params_.bookmark_gap_wide : params_.bookmark_gap;
+  const Duration gap = gap_of(what);
   if (last_bookmark_ + gap <= now) {
     return {.kind = Kind::kWantBookmark};
   }

@@ -125,8 +125,13 @@ class MergedWatchFsm {
   /// @}
 
   /// @{ Where the client is (AGG-514).
-  /// A component has moved. @param wide  many slots: rarely
-  [[nodiscard]] Action on_moved(bool wide, TimePoint now) noexcept;
+  struct Moved {
+    std::size_t slots = 0;         ///< that it follows
+    std::size_t cursor_slots = 0;  ///< that a cursor has
+    bool by_event = true;          ///< not by a bookmark of a shard alone
+  };
+  /// A component has moved.
+  [[nodiscard]] Action on_moved(const Moved& what, TimePoint now) noexcept;
   /// @param owes  of the group: events are left out that are made up for soon. @param can_tell  the
   /// kind is known, and no shard is about to leave
   [[nodiscard]] Action on_bookmark_wanted(bool owes, bool can_tell, TimePoint now) noexcept;
@@ -210,6 +215,9 @@ class MergedWatchFsm {
 
  private:
   [[nodiscard]] Action await_bookmark(TimePoint due) noexcept;
+  /// Cursors are so long that they go with events only, and rarely.
+  [[nodiscard]] bool has_long_cursors(const Moved& what) const noexcept;
+  [[nodiscard]] Duration gap_of(const Moved& what) const noexcept;
   /// A client in this state is told where it is.
   [[nodiscard]] bool may_mark() const noexcept {
     return bookmarks_ && !marks_end_ && !doomed_ && has_head();

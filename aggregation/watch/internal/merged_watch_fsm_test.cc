@@ -218,12 +218,12 @@ const std::vector<Row>& rows() {
         "fail: present late (initial)", "fail: present late (initial)", "-", "-", "-", "-"}},
       // Where the client is.
       {"a component moves",
-       [](Fsm& f) { return f.on_moved(false, kNow); },
+       [](Fsm& f) { return f.on_moved({3, 3}, kNow); },
        {"-", "-", "-", "-", "-", "want bookmark", "want bookmark", "-", "-"}},
       {"a component moves just after a bookmark",
        [](Fsm& f) {
          f.on_bookmark_sent(kNow);
-         return f.on_moved(false, kNow);
+         return f.on_moved({3, 3}, kNow);
        },
        {"-", "-", "-", "-", "-", "await bookmark at 200", "await bookmark at 200", "-", "-"}},
       {"a bookmark is wanted",
@@ -450,16 +450,36 @@ TEST(MergedWatchFsm, ALossAmidPresentObjects_IsMadeGoodByWhoBeganWithAllOfThem) 
 TEST(MergedWatchFsm, ABookmarkThatIsDue_IsSentOnlyIfSomethingMoved) {
   Fsm fsm = live();
   fsm.on_bookmark_sent(kNow);
-  EXPECT_EQ(text_of(fsm.on_moved(false, kNow)), "await bookmark at 200");
-  EXPECT_EQ(text_of(fsm.on_moved(false, kNow)), "-") << "it is awaited already";
+  EXPECT_EQ(text_of(fsm.on_moved({3, 3}, kNow)), "await bookmark at 200");
+  EXPECT_EQ(text_of(fsm.on_moved({3, 3}, kNow)), "-") << "it is awaited already";
   EXPECT_EQ(text_of(fsm.on_bookmark_due(kNow + milliseconds(199))), "-");
   EXPECT_EQ(text_of(fsm.on_bookmark_due(kNow + milliseconds(200))), "want bookmark");
   EXPECT_EQ(fsm.bookmark_due(), TimePoint::max());
   fsm.on_bookmark_sent(kNow + milliseconds(200));
-  EXPECT_EQ(text_of(fsm.on_moved(true, kNow + milliseconds(300))), "await bookmark at 1300");
+  EXPECT_EQ(text_of(fsm.on_moved({17, 17}, kNow + milliseconds(300))), "await bookmark at 1300");
   fsm.on_bookmark_sent(kNow + milliseconds(400));  // as another event brought it
   EXPECT_EQ(text_of(fsm.on_bookmark_due(kNow + seconds(2))), "-");
   EXPECT_FALSE(fsm.forget_bookmark());
+}
+
+TEST(MergedWatchFsm, BookmarksWithLongCursors_AGG514_GoWithEventsAndRarely) {
+  Fsm fsm = live();
+  fsm.on_bookmark_sent(kNow);
+  EXPECT_EQ(text_of(fsm.on_moved({1'000, 1'000, false}, kNow + seconds(100))), "-");
+  EXPECT_TRUE(fsm.is_stale()) << "the next one that is sent while nothing happens says it";
+  EXPECT_EQ(text_of(fsm.on_moved({1'000, 1'000}, kNow + seconds(100))), "want bookmark");
+  EXPECT_EQ(text_of(fsm.on_moved({1'000, 1'000}, kNow)), "await bookmark at 16000");
+  EXPECT_TRUE(fsm.forget_bookmark());
+  EXPECT_EQ(text_of(fsm.on_moved({2, 65}, kNow)), "await bookmark at 2000")
+      << "the cursor of a few shards is as long";
+  EXPECT_TRUE(fsm.forget_bookmark());
+  EXPECT_EQ(text_of(fsm.on_moved({64, 64, false}, kNow)), "await bookmark at 1000");
+  Fsm numbers(params(), false, true);
+  numbers.on_start({.by_sequence = true});
+  (void)numbers.on_answers({}, kBegin);
+  (void)numbers.on_present_told();
+  numbers.on_bookmark_sent(kNow);
+  EXPECT_EQ(text_of(numbers.on_moved({2'000, 2'000, false}, kNow)), "await bookmark at 1000");
 }
 
 TEST(MergedWatchFsm, WithoutBookmarks_NoneIsWantedOrAwaited) {
@@ -467,7 +487,7 @@ TEST(MergedWatchFsm, WithoutBookmarks_NoneIsWantedOrAwaited) {
   fsm.on_start({});
   (void)fsm.on_answers({}, kBegin);
   (void)fsm.on_present_told();
-  EXPECT_EQ(text_of(fsm.on_moved(false, kNow)), "-");
+  EXPECT_EQ(text_of(fsm.on_moved({3, 3}, kNow)), "-");
   EXPECT_EQ(text_of(fsm.on_bookmark_wanted(true, true, kNow)), "-");
 }
 

@@ -159,7 +159,8 @@ class MergedWatch final : public http::RequestHandler,
   /// A shard never finished its initial events; while the client takes them slowly, or they come,
   /// the shard is not to blame.
   void give_up();
-  void moved();
+  /// @param by_event  that was sent, or may have been
+  void moved(bool by_event = true);
   void want_bookmark();
   void await_none() noexcept {
     if (fsm_.forget_bookmark()) {

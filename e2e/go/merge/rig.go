@@ -150,7 +150,7 @@ func (r *Rig) Replica(change ...Option) *Rig {
 
 // sequential tells whether cursors are numbers.
 func (r *Rig) sequential() bool {
-	return len(r.Shards) > 64 || r.config["aggregation.cursor.mode"] == "sequence"
+	return len(r.Shards) > 1024 || r.config["aggregation.cursor.mode"] == "sequence"
 }
 
 // AddFake starts one more shard, which the proxy does not know yet. Each counts from another thousand.
