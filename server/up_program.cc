@@ -22,6 +22,7 @@
 #include "net/tls.h"
 #include "server/files.h"
 #include "server/internal/child_process.h"
+#include "server/internal/far_link.h"
 #include "server/internal/join_service.h"
 #include "server/internal/pki.h"
 #include "server/internal/ready_probe.h"
@@ -93,6 +94,13 @@ void print_welcome(const UpOptions& options) {
     const RoleNames names{role};
     std::printf("\nWorkers of role %s serve every workspace that binds the APIExport in %s.\n",
                 role.c_str(), names.provider().c_str());
+  }
+  if (options.regions_far) {
+    std::printf("\nRegions are %u ms apart (docs/regions.md):", options.regions_rtt);
+    for (std::uint32_t i = 0; i < options.proxies; ++i) {
+      std::printf(" %s at %s", region_of(options, i).c_str(), url_of_proxy(options, i).c_str());
+    }
+    std::printf(".\n");
   }
   if (options.tells_outgoing) {
     std::printf(
@@ -199,7 +207,6 @@ class Installation {
     if (!store) {
       return fail(store.error().clone());
     }
-    const std::vector<std::string>& regions = options_.regions;
     for (std::uint32_t i = 0; i < options_.shards; ++i) {
       std::vector<std::string> arguments = {
           "shard",
@@ -208,7 +215,7 @@ class Installation {
           "--name",
           shard_name(i),
           "--labels",
-          "region=" + regions[i % regions.size()] + ",cloud=" + kClouds[i % std::size(kClouds)],
+          "region=" + region_of(options_, i) + ",cloud=" + kClouds[i % std::size(kClouds)],
           "--loops",
           std::to_string(options_.shard_loops)};
       arguments.insert(arguments.end(), store->begin(), store->end());
@@ -228,8 +235,47 @@ class Installation {
     return {};
   }
 
+  /// Links between regions, of which proxies have ends.
+  Expected<FarPorts> open_links() {
+    FarPorts ports;
+    if (!options_.regions_far) {
+      return ports;
+    }
+    FarLink::Params params;
+    params.delay = milliseconds(options_.regions_rtt) / 2;
+    params.lost_per_mille = options_.regions_lost_per_mille;
+    if (auto opened = open_link(params, ports.shards); !opened) {
+      return fail(std::move(opened.error()));
+    }
+    if (options_.uses_etcd && options_.etcd_urls.empty()) {
+      const auto etcd = port_of_etcd(options_);
+      if (!etcd) {
+        return fail(etcd.error().clone());
+      }
+      params.target = *etcd;
+      if (auto opened = open_link(params, ports.etcd); !opened) {
+        return fail(std::move(opened.error()));
+      }
+    }
+    return ports;
+  }
+
+  Expected<void> open_link(const FarLink::Params& params, std::uint16_t& port) {
+    auto link = FarLink::open(loop_, params);
+    if (!link) {
+      return fail(std::move(link.error()));
+    }
+    port = (*link)->port();
+    links_.push_back(std::move(*link));
+    return {};
+  }
+
   Expected<void> start_proxies() {
-    auto done = write_proxy_configs(options_);
+    const auto links = open_links();
+    if (!links) {
+      return fail(links.error().clone());
+    }
+    auto done = write_proxy_configs(options_, *links);
     for (std::uint32_t i = 0; done && i < options_.proxies; ++i) {
       const std::string name = proxy_name(i);
       done = start_server(name, {"proxy", "--config", options_.layout.proxy_config(name)});
@@ -416,6 +462,7 @@ class Installation {
   net::Signals signals_;
   Supervisor supervisor_;
   net::Timer renewal_{loop_};
+  std::vector<std::unique_ptr<FarLink>> links_;  ///< between regions
   std::unique_ptr<auth::AuditLog> join_audit_;
   std::unique_ptr<JoinService> join_service_;
   std::unique_ptr<net::Listener> joining_;  ///< null: nobody joins by a token

@@ -24,6 +24,10 @@ struct UpOptions {
   std::uint32_t proxies = 1;      ///< 1 to 8: proxy, proxy-2, …; several with `uses_etcd` alone
   /// Labels, given to the shards in turn; at least one.
   std::vector<std::string> regions = {"eu-west-1", "us-east-1", "ap-south-1"};
+  /// Proxies are in these regions, too, in turn; what goes from one to another is delayed.
+  bool regions_far = false;
+  std::uint32_t regions_rtt = 80;            ///< [ms], 1 to 10,000
+  std::uint32_t regions_lost_per_mille = 0;  ///< packets, 0 to 500
   /// Roles whose workers run beside the shards, each known_worker_roles() at most once.
   std::vector<std::string> workers;
   std::string wildcard = "serve";     ///< as in proxy.yaml

@@ -27,6 +27,7 @@ namespace kintsugi::cmd {
 namespace {
 
 constexpr std::uint32_t kMostShards = 64, kMostShardLoops = 64, kMostProxies = 8;
+constexpr std::uint32_t kLongestTrip = 10'000, kMostLost = 500;
 
 /// As typed.
 struct Options {
@@ -54,6 +55,16 @@ FlagTable flag_table(Options& options) {
          into(options.up.proxies)},
         {"regions", "A,B,…", "eu-west-1,us-east-1,ap-south-1",
          "region labels, given to the shards in turn", into(options.up.regions)},
+        {"regions-far", "", "",
+         "regions are far apart: proxies are in them in turn, and what goes from a proxy to shards "
+         "of other regions, and to the store, is delayed (docs/regions.md)",
+         into(options.up.regions_far)},
+        {"regions-rtt", "MS", "80", "with --regions-far: how far, there and back",
+         into(options.up.regions_rtt)},
+        {"regions-loss", "PER-MILLE", "0",
+         "with --regions-far: packets that are lost; each holds up what is behind it for a round "
+         "trip",
+         into(options.up.regions_lost_per_mille)},
         {"workers", "ROLE,…", "",
          "roles whose workers run beside the shards, each with its kinds for all workspaces in "
          "root:<role>",
@@ -170,6 +181,12 @@ Expected<server::UpOptions> understood(Options typed) {
   }
   if (options.regions.empty()) {
     return fail(Errc::kConfig, "--regions: needs at least one region");
+  }
+  if (options.regions_rtt == 0 || options.regions_rtt > kLongestTrip) {
+    return fail(Errc::kConfig, "--regions-rtt: must be 1 to " + std::to_string(kLongestTrip));
+  }
+  if (options.regions_lost_per_mille > kMostLost) {
+    return fail(Errc::kConfig, "--regions-loss: must be 0 to " + std::to_string(kMostLost));
   }
   if (options.port == 0) {
     return fail(Errc::kConfig, "--port: 0 is no port");

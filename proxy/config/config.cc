@@ -9,6 +9,7 @@
 #include "krm/config_values.h"
 #include "krm/names.h"
 #include "krm/selector.h"
+#include "net/proxy_rules.h"
 #include "net/upstream.h"
 #include "proxy/config/internal/config_judge.h"
 #include "proxy/config/internal/config_keys.h"
@@ -169,6 +170,9 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
     if (shard.cert_file.empty() != shard.key_file.empty()) {
       reader.fault("shards." + shard.name + (shard.key_file.empty() ? ".cert_file" : ".key_file"),
                    "needs both of cert_file and key_file");
+    }
+    if (!shard.proxy_url.empty() && !net::parse_proxy(shard.proxy_url, false)) {
+      reader.fault("shards." + shard.name + ".proxy_url", "only http://host:port is supported");
     }
   }
   if (config.topology.source == "objects" && !config.shared_file.empty()) {

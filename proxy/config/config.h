@@ -84,6 +84,7 @@ struct ShardOverride {
   std::string ca_file, cert_file, key_file;  ///< "": of `backend`
   std::string server_name;                   ///< in its certificate; "": the host of its URL
   std::string kubeconfig;  ///< the proxy's own credential there; "": topology.shards_kubeconfig
+  std::string proxy_url;   ///< of an HTTP proxy that makes the connections; "": none
   bool operator==(const ShardOverride&) const = default;
 };
 

@@ -234,6 +234,15 @@ TEST(ProxyConfig, GR501_WhenThereAreRegions_WatchesOfFarShardsWait) {
   }
 }
 
+TEST(ProxyConfig, R_29_AShardMayBeReachedByAProxyOfItsOwn) {
+  const auto config = read(valid() + "shards: {far: {proxy_url: 'http://link:3128'}}\n");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->shards.at(0).proxy_url, "http://link:3128");
+  EXPECT_NE(fault(valid() + "shards: {far: {proxy_url: 'socks5://link:1080'}}\n")
+                .find("shards.far.proxy_url: only http://host:port is supported"),
+            std::string::npos);
+}
+
 TEST(ProxyConfig, WhenKeysDoNotFitTogether_NamesTheOneThatIsWrong) {
   const std::string at = "/etc/k/proxy.yaml:";
   EXPECT_EQ(fault(replaced("external_url: https://kintsugi.example.test:6443\n", "")),

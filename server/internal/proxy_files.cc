@@ -5,6 +5,7 @@
 
 #include "base/secret_file.h"
 #include "base/strings.h"
+#include "net/proxy_rules.h"
 #include "net/server_credential.h"
 #include "server/files.h"
 #include "server/internal/kube_tls.h"
@@ -111,6 +112,13 @@ Expected<void> load_own_backends(const proxy::ProxyConfig& config, const net::Tl
     auto tls = net::TlsContext::client(params);
     if (!tls) {
       return fail(std::move(tls.error()).at("shards." + shard.name));
+    }
+    if (!shard.proxy_url.empty()) {
+      auto proxy = net::parse_proxy(shard.proxy_url, false);
+      if (!proxy) {
+        return fail(std::move(proxy.error()).at("shards." + shard.name));
+      }
+      net::set_credential(**tls, {.proxy = std::move(*proxy)});
     }
     files.backend.own[shard.name] = std::move(*tls);
   }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/secret_file.h"
 #include "krm/yaml.h"
+#include "net/proxy_rules.h"
 #include "server/internal/fleet_source.h"
 #include "server/internal/kube_tls.h"
 #include "server/internal/proxy_files.h"
@@ -134,6 +135,15 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
       return fail(std::move(result.error()));
     }
     access.server_name = shard.server_name;
+    if (!shard.proxy_url.empty()) {
+      auto proxy = net::parse_proxy(shard.proxy_url, false);
+      if (!proxy) {
+        return fail(std::move(proxy.error()).at("shards." + shard.name));
+      }
+      access.proxy_host = std::move(proxy->host);
+      access.proxy_port = proxy->port;
+      access.proxy_authorization = std::move(proxy->authorization);
+    }
     auto tls = own_context(access, "shards." + shard.name, *revocations);
     if (!tls) {
       return fail(std::move(tls.error()));
@@ -143,6 +153,9 @@ Expected<TopologyFiles> load_topology_files(const proxy::ProxyConfig& config) {
       KubeAccess reader = *reviewed;
       reader.ca_pem = access.ca_pem;
       reader.server_name = access.server_name;
+      reader.proxy_host = access.proxy_host;
+      reader.proxy_port = access.proxy_port;
+      reader.proxy_authorization = Secret::copy_of(access.proxy_authorization.view());
       tls = own_context(reader, "shards." + shard.name, *revocations);
     }
     if (!tls) {

@@ -228,7 +228,14 @@ Expected<std::vector<std::string>> store_arguments(const UpOptions& options) {
   return out;
 }
 
-Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t index) {
+Expected<std::uint16_t> port_of_etcd(const UpOptions& options) {
+  const auto ports = ports_of(options.layout, names_of(options.etcd_members).front());
+  return ports ? Expected<std::uint16_t>(ports->client)
+               : Expected<std::uint16_t>(fail(ports.error().clone()));
+}
+
+Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t index,
+                                       std::uint16_t far_port) {
   const std::string data = options.layout.proxy_data(proxy_name(index));
   const bool has_data = file_exists(data + "/data.mdb");
   if (!options.uses_etcd || (has_data && options.proxies == 1)) {
@@ -238,9 +245,12 @@ Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t i
     return fail(Errc::kConfig,
                 "--proxies: the data of the proxy is in " + data + ", which several cannot share");
   }
-  const auto access = access_of(options);
+  auto access = access_of(options);
   if (!access) {
-    return fail(access.error().clone());
+    return fail(std::move(access.error()));
+  }
+  if (far_port != 0) {
+    access->urls = {url_of(far_port)};
   }
   std::string text =
       "store:\n  type: etcd\n  endpoints: [\"" + join(access->urls, "\", \"") + "\"]\n";

@@ -1,5 +1,6 @@
 #include "server/internal/up_files.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -84,6 +85,24 @@ Expected<void> write_admin_kubeconfig(const UpOptions& options) {
                     render_kubeconfig(contexts, "kcp-admin", *ca, *certificate, key->view()), 0600);
 }
 
+/// Where the proxy is, who serves the other regions, and how their shards are reached.
+std::string regions_text(const UpOptions& options, std::uint32_t index, FarPorts far) {
+  const std::string& own = region_of(options, index);
+  std::string text = "region: " + own + "\nregions:\n  urls:\n";
+  for (std::uint32_t i = 0; i < std::min<std::size_t>(options.proxies, options.regions.size());
+       ++i) {
+    text += "    " + region_of(options, i) + ": " + url_of_proxy(options, i) + "\n";
+  }
+  std::string shards;
+  for (std::uint32_t i = 0; i < options.shards; ++i) {
+    if (region_of(options, i) != own) {
+      shards += "  " + shard_name(i) +
+                ":\n    proxy_url: http://127.0.0.1:" + std::to_string(far.shards) + "\n";
+    }
+  }
+  return shards.empty() ? text : text + "shards:\n" + shards;
+}
+
 }  // namespace
 
 std::string shard_name(std::uint32_t index) {
@@ -110,14 +129,19 @@ std::string url_of_proxy(const UpOptions& options, std::uint32_t index) {
   return "https://" + local_host(options) + ":" + std::to_string(port_of_proxy(options, index));
 }
 
-Expected<void> write_proxy_configs(const UpOptions& options) {
+const std::string& region_of(const UpOptions& options, std::uint32_t index) {
+  return options.regions[index % options.regions.size()];
+}
+
+Expected<void> write_proxy_configs(const UpOptions& options, FarPorts far) {
   for (std::uint32_t i = 0; i < options.proxies; ++i) {
-    const auto store = proxy_store_text(options, i);
+    const bool is_near = region_of(options, i) == region_of(options, 0);
+    const auto store = proxy_store_text(options, i, is_near ? 0 : far.etcd);
     if (!store) {
       return fail(store.error().clone());
     }
     auto written = write_file(options.layout.proxy_config(proxy_name(i)),
-                              proxy_config_text(options, i, *store));
+                              proxy_config_text(options, i, *store, far));
     if (!written) {
       return written;
     }
@@ -126,7 +150,7 @@ Expected<void> write_proxy_configs(const UpOptions& options) {
 }
 
 std::string proxy_config_text(const UpOptions& options, std::uint32_t index,
-                              const std::string& store) {
+                              const std::string& store, FarPorts far) {
   const std::string name = proxy_name(index);
   const Layout& layout = options.layout;
   const Pki pki(layout.pki());
@@ -141,6 +165,9 @@ std::string proxy_config_text(const UpOptions& options, std::uint32_t index,
   line("external_url", url_of_proxy(options));  // of all: slices name it, whoever computes them
   line("data_dir", layout.proxy_data(name));
   text += store;
+  if (far.shards != 0) {
+    text += regions_text(options, index, far);
+  }
   section("listener");
   line("  address", options.address);
   line("  port", std::to_string(port_of_proxy(options, index)));

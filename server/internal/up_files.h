@@ -20,11 +20,18 @@ namespace kintsugi::server {
 [[nodiscard]] std::uint16_t port_of_proxy(const UpOptions& options, std::uint32_t index);
 /// "https://127.0.0.1:6443"
 [[nodiscard]] std::string url_of_proxy(const UpOptions& options, std::uint32_t index = 0);
+/// @{ Region of a shard, and of a proxy of an installation whose regions are far.
+[[nodiscard]] const std::string& region_of(const UpOptions& options, std::uint32_t index);  /// @}
+/// Ports of links between regions; 0: there is none.
+struct FarPorts {
+  std::uint16_t shards = 0;  ///< an HTTP proxy
+  std::uint16_t etcd = 0;    ///< leads to etcd, which is in the first region
+};
 /// proxy.yaml, whole. @param store  proxy_store_text()
 [[nodiscard]] std::string proxy_config_text(const UpOptions& options, std::uint32_t index = 0,
-                                            const std::string& store = {});
+                                            const std::string& store = {}, FarPorts far = {});
 /// That of each proxy. After prepare_etcd() where `up` runs it. @error kIo, kConfig.
-[[nodiscard]] Expected<void> write_proxy_configs(const UpOptions& options);
+[[nodiscard]] Expected<void> write_proxy_configs(const UpOptions& options, FarPorts far = {});
 /// Folders, certificates, ports of proxies, the administrator's kubeconfig; no ready file. What is
 /// there of certificates stays while it is young. @error kIo, kConfig.
 [[nodiscard]] Expected<void> prepare_installation(const UpOptions& options);

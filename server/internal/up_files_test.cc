@@ -54,6 +54,32 @@ TEST_F(UpFilesTest, WhenProxyYamlIsWritten_TheProxyUnderstandsAllOfIt) {
   EXPECT_TRUE(plain->outgoing.allow.empty());
 }
 
+TEST_F(UpFilesTest, GR_508_ProxiesOfFarRegionsKnowWhichShardsAreFar) {
+  options.shards = 4;
+  options.proxies = 2;
+  options.uses_etcd = true;
+  options.etcd_urls = {"https://a:2379"};
+  ASSERT_TRUE(prepare_installation(options));
+  const auto one = proxy::parse_proxy_config(proxy_config_text(options, 0), "proxy.yaml");
+  ASSERT_TRUE(one) << one.error().to_string();
+  EXPECT_EQ(one->region, "") << "nothing is far";
+  const std::string text = proxy_config_text(options, 1, {}, {.shards = 7001, .etcd = 7002});
+  const auto far = proxy::parse_proxy_config(text, "proxy.yaml");
+  ASSERT_TRUE(far) << far.error().to_string() << "\n" << text;
+  EXPECT_EQ(far->region, "us-east-1");
+  EXPECT_EQ(far->endpoint_slice.regions.url_of("eu-west-1"), url_of_proxy(options, 0));
+  EXPECT_EQ(far->endpoint_slice.regions.url_of("us-east-1"), url_of_proxy(options, 1));
+  EXPECT_EQ(far->endpoint_slice.regions.url_of("ap-south-1"), "") << "no proxy is there";
+  std::vector<std::string> by_link;
+  for (const auto& shard : far->shards) {
+    EXPECT_EQ(shard.proxy_url, "http://127.0.0.1:7001");
+    by_link.push_back(shard.name);
+  }
+  EXPECT_EQ(by_link, (std::vector<std::string>{"root", "shard-2", "shard-3"}));
+  const auto store = proxy_store_text(options, 1, 7002);
+  EXPECT_TRUE(store && store->find("https://127.0.0.1:7002") != std::string::npos);
+}
+
 TEST_F(UpFilesTest, GR_214_SeveralProxiesHaveFoldersAndPortsOfTheirOwnAndOneStore) {
   options.proxies = 3;
   options.uses_etcd = true;

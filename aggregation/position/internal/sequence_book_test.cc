@@ -131,16 +131,16 @@ class SequenceCursors : public ::testing::Test {
   std::shared_ptr<SequenceBook> book_ = std::make_shared<SequenceBook>();
 };
 
-TEST_F(SequenceCursors, WhenThereAreMoreThan64Slots_AGG516_NumbersTakeThePlaceOfVectors) {
-  EXPECT_FALSE(codec(history_of(64)).is_sequence());
+TEST_F(SequenceCursors, WhenThereAreMoreThan1024Slots_AGG516_NumbersTakeThePlaceOfVectors) {
+  EXPECT_FALSE(codec(history_of(1'024)).is_sequence());
   EXPECT_TRUE(codec(history_of(64), true).is_sequence());
-  const CursorCodec wide = codec(history_of(65));
+  const CursorCodec wide = codec(history_of(1'025));
   EXPECT_TRUE(wide.is_sequence());
   book_->begin(5, 1'234'567);
-  Components at(65, 3);
-  at[64] = 9;
+  Components at(1'025, 3);
+  at[1'024] = 9;
   EXPECT_EQ(wide.format(at), "87960931456647");
-  const DecodedVersion read = wide.decode("87960931456647", std::vector<bool>(65, true));
+  const DecodedVersion read = wide.decode("87960931456647", std::vector<bool>(1'025, true));
   EXPECT_EQ(read.kind, VersionClass::kCursor);
   EXPECT_EQ(read.components, at);
   EXPECT_EQ(wide.format(at), "87960931456647");
@@ -177,9 +177,9 @@ TEST_F(SequenceCursors, WhenReadInSequenceMode_56_TellsTheClasses) {
 
 TEST_F(SequenceCursors, WhenTheSlotsChange_AGG511_NumbersAreTranslatedAsVectorsAre) {
   const SlotHistoryPtr first = history_of(66);
-  const std::string cursor = codec(first).format(Components(66, 7));
+  const std::string cursor = codec(first, true).format(Components(66, 7));
   const SlotHistoryPtr more = history_of(67, first);
-  const DecodedVersion joined = codec(more).decode(cursor, std::vector<bool>(67, true));
+  const DecodedVersion joined = codec(more, true).decode(cursor, std::vector<bool>(67, true));
   EXPECT_EQ(joined.kind, VersionClass::kCursor);
   Components expected(66, 7);
   expected.push_back(0);
@@ -187,12 +187,13 @@ TEST_F(SequenceCursors, WhenTheSlotsChange_AGG511_NumbersAreTranslatedAsVectorsA
   const SlotHistoryPtr fewer = history_of(65, more);
   std::vector<bool> members(67, true);
   members[65] = members[66] = false;
-  EXPECT_EQ(codec(fewer).decode(cursor, members).departed, (std::vector<std::string>{"uid-65"}));
+  EXPECT_EQ(codec(fewer, true).decode(cursor, members).departed,
+            (std::vector<std::string>{"uid-65"}));
 }
 
 TEST_F(SequenceCursors, WhenATokenIsMade_62_NamesTheNumberOfItsPins) {
   const SlotHistoryPtr history = history_of(70);
-  const CursorCodec wide = codec(history);
+  const CursorCodec wide = codec(history, true);
   const ListQuestion question{kScope, "v1", "", "", "", ""};
   const TokenKey key(3, Secret(std::string(32, 'k')));
   MergedContinue token;
@@ -217,7 +218,7 @@ TEST_F(SequenceCursors, WhenATokenIsMade_62_NamesTheNumberOfItsPins) {
   EXPECT_EQ(here->pins, token.pins);
   EXPECT_EQ(here->slot, 68);
   // Where the number means nothing, neither does the token.
-  const CursorCodec other(kScope, history, std::make_shared<SequenceBook>());
+  const CursorCodec other(kScope, history, std::make_shared<SequenceBook>(), true);
   const auto there = translate_continue(*read, other, all);
   ASSERT_FALSE(there);
   EXPECT_EQ(there.error().code(), Errc::kExpired);

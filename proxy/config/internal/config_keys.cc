@@ -86,7 +86,7 @@ ConfigTable override_keys(ShardOverride& shard, const std::string& folder) {
   return {
       {"ca_file", file(shard.ca_file, folder)},       {"cert_file", file(shard.cert_file, folder)},
       {"key_file", file(shard.key_file, folder)},     {"server_name", text(shard.server_name)},
-      {"kubeconfig", file(shard.kubeconfig, folder)},
+      {"kubeconfig", file(shard.kubeconfig, folder)}, {"proxy_url", text(shard.proxy_url)},
   };
 }
 

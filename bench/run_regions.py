@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""What 80 ms between two regions cost (GR-508; docs/regions.md has the figures): an installation of `kintsugi up --regions-far`, two
+proxies and three shards over etcd.
+  run_regions.py [--binary build/release/bin/kintsugi] [--count 200] [--watches 60] [--loss PER-MILLE]
+stdout: a JSON line per figure, {"name", "p50", "p99", "unit", "budget"}."""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+MAPS = "/api/v1/namespaces/default/configmaps"
+ALL_MAPS = "/clusters/*/api/v1/configmaps"
+SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
+REGIONS = ("eu-west-1", "us-east-1")
+
+
+def tell(name, times, budget):
+    times = sorted(times)
+    print(json.dumps({"name": name, "p50": round(times[len(times) // 2] * 1e3, 1), "p99": round(times[int(len(times) * 0.99)] * 1e3, 1), "unit": "ms",
+                      "budget": budget}), flush=True)
+
+
+class Far:
+    def __init__(self, kit, arguments):
+        self.kit, self.arguments = kit, arguments
+        self.up = kit.Installation("--store", "etcd", "--proxies", "2", "--regions-far", "--regions-loss", str(arguments.loss), shards=3)
+
+    def __enter__(self):
+        self.up.start()
+        self.ports = (self.up.port, int((self.up.state / "proxy-2" / "port").read_text()))
+        for name, region in zip(("near", "far"), REGIONS):
+            self.up.make_workspace(name, selector={"region": region})
+        return self
+
+    def __exit__(self, *why):
+        self.up.__exit__(*why)
+
+    def client(self, index, path=""):
+        pki = self.up.pki
+        return self.kit.Client(f"https://127.0.0.1:{self.ports[index]}{path}", pki / "serving-ca.crt", pki / "admin.crt", pki / "admin.key")
+
+    def timed(self, index, method, path, body=None):
+        """Durations over one connection, which is there."""
+        connection = self.client(index).connect()
+        times = []
+        for turn in range(self.arguments.count):
+            text = json.dumps(body(turn)) if body else None
+            begin = time.monotonic()
+            connection.request(method, path, body=text, headers={"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            said = answer.read()
+            times.append(time.monotonic() - begin)
+            assert answer.status in (200, 201), said
+        connection.close()
+        return times
+
+    def gets(self):
+        self.timed(0, "GET", f"/clusters/root:far{MAPS}/kube-root-ca.crt")  # connections are made
+        tell("forwarded GET to the other region", self.timed(0, "GET", f"/clusters/root:far{MAPS}/kube-root-ca.crt"), 85)
+        tell("forwarded GET within the region", self.timed(0, "GET", f"/clusters/root:near{MAPS}/kube-root-ca.crt"), None)
+
+    def events(self):
+        """From the answer to who wrote it in its region, to the line of a merged watch in the other."""
+        cursor = self.client(0).must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        seen, done = {}, {}
+
+        def follow():
+            for event in self.client(0).watch(f"{ALL_MAPS}?watch=1&resourceVersion={cursor}"):
+                seen[event["object"]["metadata"]["name"]] = time.monotonic()
+                if len(seen) == self.arguments.count:
+                    return
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        time.sleep(1)  # it is open
+        connection = self.client(1).connect()
+        for turn in range(self.arguments.count):
+            connection.request("POST", f"/clusters/root:far{MAPS}", body=json.dumps({"metadata": {"name": f"event-{turn}"}}),
+                               headers={"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+            done[f"event-{turn}"] = time.monotonic()
+            assert answer.status == 201, answer.status
+        thread.join(60)
+        tell("merged event from the other region", [seen[name] - done[name] for name in done], 45)
+
+    def slices(self):
+        client = self.client(0, "/clusters/root")
+        client.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.gears.gear.test"},
+            "spec": {"group": "gear.test", "scope": "Namespaced", "names": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"},
+                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}]}})
+        client.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "gears"},
+            "spec": {"resources": [{"group": "gear.test", "name": "gears", "schema": "v1.gears.gear.test", "storage": {"crd": {}}}]}})
+        times = self.timed(1, "POST", f"/clusters/root{SLICES}", lambda turn: {
+            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice", "metadata": {"name": f"gears-{turn}"},
+            "spec": {"export": {"path": "root", "name": "gears"}}})
+        tell("write of a slice far from the store", times, 250)
+
+    def failover(self):
+        """From the kill of a region's proxy until each of its merged watches has, by the other region's, what was written after it."""
+        sys.path.insert(0, str(HERE.parent / "e2e" / "operations"))
+        from proxy_replicas_test import Follower  # pylint: disable=import-outside-toplevel,import-error
+        cursor = self.client(1).must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
+        followers = [Follower((self.client(1), self.client(0)), cursor) for _ in range(self.arguments.watches)]
+        writer, back = self.client(0), []
+        writer.must("POST", f"/clusters/root:near{MAPS}", {"metadata": {"name": "before"}})
+        self.kit.eventually(lambda: all(("ADDED", "before") in one.names and one.bookmarks for one in followers), 120, "watches that run")
+        self.up.kill("proxy-2", signal.SIGKILL)
+        begin = time.monotonic()
+        writer.must("POST", f"/clusters/root:near{MAPS}", {"metadata": {"name": "after"}})
+        waiting = set(followers)
+        while waiting and time.monotonic() - begin < 60:
+            for one in [one for one in waiting if ("ADDED", "after") in one.names]:
+                waiting.discard(one)
+                back.append(time.monotonic() - begin)
+            time.sleep(0.002)
+        assert not waiting and not any(one.faults for one in followers), [one.faults for one in followers]
+        for one in followers:
+            one.done.set()
+        tell("a region's watches at the other region's proxy", back, 5000)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--binary", default=str(HERE.parent / "build/release/bin/kintsugi"))
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--watches", type=int, default=60)
+    parser.add_argument("--loss", type=int, default=0)
+    arguments = parser.parse_args()
+    os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
+    sys.path.insert(0, str(HERE.parent / "e2e" / "lib"))
+    import kit  # pylint: disable=import-outside-toplevel
+    with Far(kit, arguments) as far:
+        far.gets()
+        far.events()
+        far.slices()
+        far.failover()
+
+
+if __name__ == "__main__":
+    main()
