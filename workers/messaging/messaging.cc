@@ -175,7 +175,16 @@ class Work final : public RoleWork {
         look();
       }
     });
-    directory.namespaces->add_handler(spaces);
+    // Its labels choose plans and infras of those in it.
+    directory.namespaces->add_handler([this, says_more](const CacheChange& change) {
+      if (says_more(change)) {
+        site_.directory().each_space([this, &change](MessagingKind kind, const QueueKey& key) {
+          if (key.cluster == change.key.cluster && key.ns == change.key.name) {
+            site_.look_at(kind, key, Priority::kRetry);
+          }
+        });
+      }
+    });
     for (const MessagingKind kind :
          {MessagingKind::kAddressPlan, MessagingKind::kMessagingAddressPlan}) {
       address_plans(kind).add_handler([this, kind](const CacheChange& change) {

@@ -11,10 +11,6 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr Duration kNotSynced = milliseconds(200);
-/// While much is being made, one that is on its way is looked at again after so long, so that no
-/// more than so many are in a second: what has come to its end is told at once.
-constexpr Duration kToldAfter = seconds(2), kToldLater = seconds(60);
-constexpr std::int64_t kLooksPerSecond = 1'000;
 constexpr int kMostLooks = 4;  ///< of one reconcile
 
 const CachedAddress* find_address(const Site& site, const ObjectRefKey& key) {
@@ -124,7 +120,11 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key, bool for_chan
     if (for_change) {
       facts.place.infra->work->set_urgent(facts.number, true);
     }
+    const std::size_t had = facts.place.space->targets.size();
     enter_space(site_, facts);
+    if (facts.place.space->targets.size() != had) {
+      site_.look_soon(*facts.place.infra, *facts.place.space);
+    }
     judge_address(site_, facts);
     if (!facts.refused && facts.parsed.valid) {
       return cached.has_finalizer(kMessagingFinalizer)
@@ -134,7 +134,7 @@ AddressControl::Turn AddressControl::look(const ObjectRefKey& key, bool for_chan
   }
   // What was applied before stays as it is.
   const bool withdrawn = facts.conflicts && withdraw(facts);
-  krm::Json status = AddressReport(facts).status(site_.now());
+  krm::Json status = AddressReport(site_, facts).status(site_.now());
   if (withdrawn) {
     status.erase("configuration");
   }
@@ -182,7 +182,7 @@ AddressControl::Turn AddressControl::place(AddressFacts& facts) {
     tell_referrers(site_, facts);
     return apply(facts, *settings);
   }
-  AddressReport report(facts);
+  AddressReport report(site_, facts);
   if (placing) {
     report.set_placing(std::move(*placing));
   }
@@ -212,17 +212,14 @@ AddressControl::Turn AddressControl::apply(const AddressFacts& facts,
     assume(facts, entities);
   }
   want(facts, entities);
-  AddressReport report(facts);
+  AddressReport report(site_, facts);
   report.add_components(entities, hosts);
   if (report.is_unheard() && applied == configuration_of(entities)) {
     return {Turn::Kind::kNothing, {}, false, {}};  // what is heard of them looks at it
   }
   if (site_.is_busy(*facts.place.infra) && report.is_on_its_way()) {
-    const auto busy = static_cast<std::int64_t>(site_.busy(*facts.place.infra));
-    return {Turn::Kind::kLater,
-            {},
-            false,
-            std::clamp<Duration>(seconds(1) * busy / kLooksPerSecond, kToldAfter, kToldLater)};
+    // What has come to its end is told at once.
+    return {Turn::Kind::kLater, {}, false, site_.told_after(*facts.place.infra)};
   }
   if (is_broker_type(facts.address().type)) {
     report.set_placing(facts.place.infra->scheduler.placing(facts.number));
@@ -292,7 +289,7 @@ net::Task<Outcome> AddressControl::take_away(ObjectRefKey key, bool for_change) 
       }
       co_return Outcome::requeue_after(kNotSynced);
     }
-    AddressReport report(facts);
+    AddressReport report(site_, facts);
     if (facts.place.space != nullptr) {
       InfraWork& work = *facts.place.infra->work;
       const auto blocker = facts.place.space->targets.blocker(facts.number);

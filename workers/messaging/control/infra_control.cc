@@ -23,8 +23,7 @@ constexpr Duration kNotSynced = milliseconds(200);
 constexpr Duration kNotFree = milliseconds(50);  ///< its last holder has not let go yet
 /// Of an infra whose components operators make.
 constexpr Duration kLook = seconds(1);
-/// Facts of components come often; the status tells those of so long at once.
-constexpr Duration kFactsFor = milliseconds(250);
+constexpr Duration kTellFor = seconds(1);  ///< of its status (RT-81)
 
 const CachedInfra* find_infra(const Site& site, const Key& key) {
   return Directory::find(*site.directory().infras, key.view());
@@ -194,12 +193,35 @@ net::Task<Outcome> InfraControl::make(Key key) {
       co_return written;
     }
   }
-  net::Task<Outcome> saying = site_.write_status(ref_of(key), std::move(applied.status), false);
+  net::Task<Outcome> saying = say(key, std::move(applied.status));
   const Outcome outcome = co_await saying;
   if (outcome.kind != Outcome::Kind::kDone || !applied.operators) {
     co_return outcome;
   }
   co_return Outcome::requeue_after(kLook);
+}
+
+/// Writes it, if it says something else, once a second, but at once that it is ready or no longer.
+/// The echo of that is no turn: a second later one comes, until there is nothing new.
+net::Task<Outcome> InfraControl::say(Key key, krm::Json status) {
+  OwnedInfra* const infra = site_.infra(key);
+  const CachedInfra* const cached = find_infra(site_, key);
+  if (infra == nullptr || cached == nullptr) {
+    co_return Outcome::done();
+  }
+  const krm::Json has = cached->status_json();
+  if (same_status(has, status)) {
+    co_return Outcome::done();
+  }
+  const TimePoint now = site_.unit().loop().now();
+  const TimePoint due = infra->told + kTellFor;
+  if (infra->told != TimePoint{} && now < due && !is_transition(has, status, "Ready")) {
+    co_return Outcome::requeue_after(due - now);
+  }
+  infra->told = now;
+  net::Task<Outcome> writing = site_.write_status(ref_of(key), std::move(status), false);
+  const Outcome outcome = co_await writing;
+  co_return outcome.kind == Outcome::Kind::kDone ? Outcome::requeue_after(kTellFor) : outcome;
 }
 
 /// Before anything is begun with its components: nobody at another shard has them any more, and
@@ -292,7 +314,7 @@ OwnedInfra& InfraControl::begin(const Key& key, const MessagingInfra& object) {
     const OwnedInfra* const infra = site_.infra(key);
     return infra != nullptr && site_.is_busy(*infra);
   };
-  calls.facts = [this, key] { site_.look_at_later(MessagingKind::kInfra, key.view(), kFactsFor); };
+  calls.facts = [this, key] { site_.look_soon(key); };
   calls.ours = [this, key](std::string_view name) {
     const OwnedInfra* const infra = site_.infra(key);
     return infra != nullptr && infra->is_ours(name);
@@ -329,12 +351,13 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
   }
   Operators::Known* const known = operators_.find(key);
   const std::int64_t declared = infra->declared_routers();
+  const std::int64_t generation = infra->object.id.generation;
   if (cached.parsed.valid && site_.trouble().empty()) {
     infra->object = object;
     infra->ports.set_range(object.routers.first_port, object.routers.last_port);
     follow_components(*infra, known);
   }
-  tell_of_connections(*infra);
+  const bool reaches_others = tell_of_connections(*infra);
   const MessagingInfra& used = infra->object;
   Components components;
   std::int64_t told = 0;
@@ -385,10 +408,9 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
   if (known != nullptr && cached.parsed.valid && site_.trouble().empty()) {
     out.plan = scale(*infra, *known);
   }
-  if (infra->declared_routers() != declared) {
-    for (const auto& [text, space] : infra->spaces) {
-      site_.look_at(space.key);
-    }
+  if (infra->declared_routers() != declared || infra->object.id.generation != generation ||
+      reaches_others) {
+    site_.look_at_spaces(*infra);
   }
   infra->work->want_at_routers(ref_of(key), connectors(*infra), true);
   if (!infra->work->is_complete() && infra->is_complete()) {  // looks at all
@@ -429,7 +451,7 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
   return out;
 }
 
-void InfraControl::tell_of_connections(OwnedInfra& infra) {
+bool InfraControl::tell_of_connections(OwnedInfra& infra) {
   std::map<const InfraComponent*, Reach> now;
   std::vector<const InfraComponent*> changed;
   std::int64_t routers_before = 0, routers_now = 0;
@@ -454,10 +476,10 @@ void InfraControl::tell_of_connections(OwnedInfra& infra) {
   // Once the last one is heard of those that waited for it have their turn.
   const bool everyone = (was_unheard && !is_unheard) ||
                         (routers_changed && std::min(routers_before, routers_now) < needed);
-  if (changed.empty() && !everyone) {
-    return;
+  if (!changed.empty() || everyone) {
+    infra.work->reach_those_at(changed, everyone);
   }
-  infra.work->reach_those_at(changed, everyone);
+  return !changed.empty() || routers_changed;
 }
 
 net::Task<Outcome> InfraControl::take_away(Key key) {

@@ -31,9 +31,11 @@ class InfraControl {
     bool certificates = false;  ///< the routers that operators make need them
   };
   [[nodiscard]] Applied apply(const Key& key);
+  [[nodiscard]] net::Task<Outcome> say(Key key, krm::Json status);
   /// Whoever has something on a broker whose connection came or went has a turn; all have one when
-  /// there are, or were, fewer routers than it takes.
-  void tell_of_connections(OwnedInfra& infra);
+  /// there are, or were, fewer routers than it takes. @returns whether one came or went, which
+  /// spaces tell
+  [[nodiscard]] bool tell_of_connections(OwnedInfra& infra);
 
   Site& site_;
   Operators operators_;

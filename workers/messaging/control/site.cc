@@ -17,6 +17,11 @@ namespace {
 
 constexpr std::size_t kMostFirst = 64;
 constexpr std::uint64_t kBusy = 64;  ///< addresses with a turn or waiting for it, and entities
+/// Facts of components come often; the status tells those of so long at once.
+constexpr Duration kFactsFor = milliseconds(250);
+constexpr Duration kUsageFor = seconds(1);  ///< the same of a space's addresses
+constexpr Duration kToldAfter = seconds(2), kToldLater = seconds(60);
+constexpr std::int64_t kLooksPerSecond = 1'000;
 
 /// Calls `use` with the cache of a kind that is written.
 template <class Use>
@@ -142,6 +147,21 @@ void Site::look_at_later(MessagingKind kind, const QueueKey& key, Duration delay
   }
 }
 
+void Site::look_soon(const Key& infra) const {
+  look_at_later(MessagingKind::kInfra, infra.view(), kFactsFor);
+}
+
+void Site::look_soon(const OwnedInfra& infra, const OwnedSpace& space) const {
+  look_at_later(space.key.kind, space.key.key.view(),
+                is_busy(infra) ? told_after(infra) : kUsageFor);
+}
+
+void Site::look_at_spaces(const OwnedInfra& infra) const {
+  for (const auto& [text, space] : infra.spaces) {
+    look_at(space.key.kind, space.key.key.view(), Priority::kRetry);
+  }
+}
+
 void Site::look_at(const InfraWork& infra, std::span<const ObjectId> objects,
                    Priority priority) const {
   for (const ObjectId object : objects) {
@@ -175,6 +195,11 @@ std::uint64_t Site::busy(const OwnedInfra& infra) const noexcept {
     }
   }
   return turns;
+}
+
+Duration Site::told_after(const OwnedInfra& infra) const noexcept {
+  const auto others = static_cast<std::int64_t>(busy(infra));
+  return std::clamp<Duration>(seconds(1) * others / kLooksPerSecond, kToldAfter, kToldLater);
 }
 
 void Site::look_at_addresses(const ObjectRefKey& space) {
@@ -269,17 +294,18 @@ Site::Place Site::place(const Directory::SpaceFound& space) {
 }
 
 struct Site::Written {
-  krm::Json metadata, status;
-  std::string resource_version, uid;
+  CachedMeta meta;
+  ObjectIdentity id;
 };
 
-std::optional<Site::Written> Site::written(const ObjectRefKey& object) const {
+std::optional<Site::Written> Site::written(const ObjectRefKey& object, krm::Json* status) const {
   std::optional<Written> out;
   with_cache(directory_, object.kind, [&](const auto& cache) {
     if (const auto* const found = Directory::find(cache, object.key.view())) {
-      const CachedMeta& meta = meta_of(*found);
-      const ObjectIdentity& id = identity_of(*found, object.key.view());
-      out = Written{meta.object(id), found->status_json(), meta.resource_version, id.uid};
+      out = Written{meta_of(*found), identity_of(*found, object.key.view())};
+      if (status != nullptr) {
+        *status = found->status_json();
+      }
     }
   });
   return out;
@@ -307,21 +333,22 @@ net::Task<Outcome> Site::patch(ObjectRefKey object, std::string body, std::strin
 }
 
 net::Task<Outcome> Site::write_status(ObjectRefKey object, krm::Json status, bool precise) {
-  const std::optional<Written> has = written(object);
+  krm::Json was;
+  const std::optional<Written> has = written(object, &was);
   if (!has) {
     co_return Outcome::terminal();
   }
   (void)summarize_status(status);
   std::optional<std::string> body =
-      status_patch(has->status, status, precise ? has->resource_version : std::string());
+      status_patch(was, status, precise ? has->meta.resource_version : std::string());
   if (!body) {
     co_return Outcome::done();
   }
   net::Task<Outcome> writing = patch(object, std::move(*body), kMergePatch, "/status");
   const Outcome outcome = co_await writing;
   if (outcome.kind == Outcome::Kind::kDone) {
-    for (const Tale& one : tales_of(has->status, status)) {
-      teller_->tell(object, has->uid, one);
+    for (const Tale& one : tales_of(was, status)) {
+      teller_->tell(object, has->id.uid, one);
     }
   }
   co_return outcome;
@@ -333,7 +360,7 @@ void Site::tell(const ObjectRefKey& object, const Tale& tale) {
     const auto* const found = Directory::find(*directory_.namespaces, object.key.view());
     uid = found == nullptr ? "" : found->uid;
   } else if (const std::optional<Written> found = written(object)) {
-    uid = found->uid;
+    uid = found->id.uid;
   }
   teller_->tell(object, uid, tale);
 }
@@ -343,7 +370,10 @@ net::Task<Outcome> Site::add_finalizer(ObjectRefKey object) {
   if (!has) {
     co_return Outcome::terminal();
   }
-  std::optional<std::string> body = add_finalizer_patch(has->metadata, kMessagingFinalizer);
+  std::optional<std::string> body =
+      has->meta.has_finalizer(kMessagingFinalizer)
+          ? std::nullopt
+          : add_finalizer_patch(has->meta.object(has->id), kMessagingFinalizer);
   if (!body) {
     co_return Outcome::done();
   }
@@ -372,7 +402,8 @@ net::Task<Outcome> Site::remove_finalizer(ObjectRefKey object) {
   if (!has) {
     co_return Outcome::done();
   }
-  std::optional<std::string> body = remove_finalizer_patch(has->metadata, kMessagingFinalizer);
+  std::optional<std::string> body =
+      remove_finalizer_patch(has->meta.object(has->id), kMessagingFinalizer);
   if (!body) {
     co_return Outcome::done();
   }

@@ -59,6 +59,7 @@ struct OwnedInfra {
   std::unique_ptr<InfraWork> work;
   std::vector<Component> components;  ///< also brokers whose place is not known
   std::int64_t size = 0;  ///< routers of each group that an operator is asked for; 0: none
+  TimePoint told{};       ///< when its status was written the last time
   AddressScheduler scheduler;
   std::map<const InfraComponent*, Reach> reach;  ///< as its objects were told
   std::vector<std::string> brokers;              ///< that the scheduler knows
@@ -123,6 +124,12 @@ class Site {
   void look_at(const ObjectRefKey& object) const { look_at(object.kind, object.key.view()); }
   /// Soon, once for all that happens until then.
   void look_at_later(MessagingKind kind, const QueueKey& key, Duration delay) const;
+  /// At the infra, whose status says something that is another thing now.
+  void look_soon(const Key& infra) const;
+  /// At a space whose addresses are more or fewer; while much is being made, not as soon.
+  void look_soon(const OwnedInfra& infra, const OwnedSpace& space) const;
+  /// At all spaces of an infra: something that they all show is another thing.
+  void look_at_spaces(const OwnedInfra& infra) const;
   void look_at(const InfraWork& infra, std::span<const ObjectId> objects,
                Priority priority = Priority::kLive) const;
   /// Decides what the infra's scheduler has to; those whose placing is another one now get a turn,
@@ -138,6 +145,9 @@ class Site {
   [[nodiscard]] std::uint64_t busy(const OwnedInfra& infra) const noexcept;
   /// These are so many that one which only comes on is not worth a write.
   [[nodiscard]] bool is_busy(const OwnedInfra& infra) const noexcept;
+  /// Until something that only comes on is looked at again: so long that there are no more than so
+  /// many in a second.
+  [[nodiscard]] Duration told_after(const OwnedInfra& infra) const noexcept;
   /// All of a space, behind what changes; before that those of look_first(), and those that
   /// somebody waits for.
   void look_at_addresses(const ObjectRefKey& space);
@@ -182,7 +192,9 @@ class Site {
 
  private:
   struct Written;
-  [[nodiscard]] std::optional<Written> written(const ObjectRefKey& object) const;
+  /// @param status  if not null, it is read, too: that costs more than the rest
+  [[nodiscard]] std::optional<Written> written(const ObjectRefKey& object,
+                                               krm::Json* status = nullptr) const;
   [[nodiscard]] net::Task<Outcome> patch(ObjectRefKey object, std::string body,
                                          std::string_view type, std::string_view subresource);
   void lay(MessagingKind kind, const krm::Json& object);

@@ -337,8 +337,8 @@ std::optional<SpaceControl::Applied> SpaceControl::apply(const ObjectRefKey& key
   OwnedSpace& owned = facts.infra->spaces.at(text_of(key));
   const bool kept = owned.keeps;
   owned.keeps = (first ? !recorded.empty() : kept) && has_unknown_part(site_, facts);
-  if (kept && !owned.keeps) {
-    site_.look_at(MessagingKind::kInfra, work.key().view());  // orphans may be looked for
+  if ((kept || !owned.wanted) && !owned.keeps) {
+    site_.look_soon(work.key());  // orphans may be looked for
   }
   owned.wanted = true;
   if (settled && !owned.made) {

@@ -96,12 +96,13 @@ std::string SpaceAdmission::excess(const PlanRequests& requests) const {
 }
 
 void SpaceAdmission::set_capacity(const InfraCapacity& capacity) {
-  if (capacity_ == capacity) {
+  if (capacity_ == capacity && told_ == requested_) {
     return;
   }
   capacity_ = capacity;
   changed_.insert(waiting_.begin(), waiting_.end());  // their message is another one
   retry();
+  told_ = requested_;
 }
 
 void SpaceAdmission::set_space(const Age& age, const PlanRequests& requests, bool recorded) {

@@ -37,6 +37,8 @@ inline constexpr std::int64_t kMostInfraAddresses = 100'000;  ///< MR-25
 /// oldest first, whenever room may have come. No I/O. Memory: about 200 B a space. Threads: one.
 class SpaceAdmission {
  public:
+  /// Called now and then: whoever waits has another answer then, if what others have is another sum
+  /// since the last call.
   void set_capacity(const InfraCapacity& capacity);
   /// @param recorded  the status says that it was let in: it stays in.
   void set_space(const Age& age, const PlanRequests& requests, bool recorded);
@@ -60,7 +62,7 @@ class SpaceAdmission {
   void retry();
 
   InfraCapacity capacity_;
-  PlanRequests requested_;
+  PlanRequests requested_, told_;  // told_: at the last set_capacity()
   std::unordered_map<ObjectId, Space> spaces_;
   std::set<Age> waiting_;
   std::set<Age> changed_;

@@ -154,6 +154,25 @@ TEST(Admission, MR25_MS_077_SpacesFitWithinTheLargestScale) {
   EXPECT_EQ(admission.requested().queue_memory, 259);
 }
 
+TEST(Admission, WhoWaitsHasAnotherAnswerWhenOthersAskForMoreOrLess) {
+  InfraCapacity capacity;
+  capacity.queue_memory = 100;
+  SpaceAdmission admission;
+  admission.set_capacity(capacity);
+  admission.set_space(age(1, 10), {40, 0, 0}, false);
+  admission.set_space(age(2, 20), {80, 0, 0}, false);
+  admission.set_capacity(capacity);
+  (void)admission.take_changed();
+  admission.set_space(age(3, 30), {30, 0, 0}, false);
+  EXPECT_EQ(admission.take_changed(), Ids{3}) << "one by one they tell nobody";
+  admission.set_capacity(capacity);
+  EXPECT_EQ(admission.take_changed(), Ids{2});
+  EXPECT_EQ(admission.refused(2)->message,
+            "the infra has no room for the plan's requests: queueMemory 80 with 30 of 100 left");
+  admission.set_capacity(capacity);
+  EXPECT_TRUE(admission.take_changed().empty());
+}
+
 TEST(Admission, QueueMemoryComesFromTheSpecThePodOrTheBroker) {
   MessagingInfra one = infra("a", 1);
   EXPECT_EQ(broker_memory(one, 0), std::nullopt);

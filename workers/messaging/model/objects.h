@@ -108,6 +108,7 @@ struct MessagingInfra {
 
 struct PlanRequests {
   std::int64_t queue_memory = 0, addresses = 0, connections = 0;
+  bool operator==(const PlanRequests&) const = default;
 };
 struct PlanLimits {
   std::optional<std::int64_t> queue_memory, addresses, connections, links_per_connection;

@@ -142,12 +142,14 @@ void leave_infra(Site& site, OwnedInfra& infra, ObjectId number) {
     site.look_at(*infra.work, of.targets.remove(number));
     of.limit.remove(entered.age);
     site.look_at(*infra.work, of.limit.take_changed());
+    site.look_soon(infra, of);
   }
   infra.scheduler.remove(number);
   site.decide(infra);
+  site.look_soon(infra.work->key());  // it counts what brokers have
 }
 
-void note_phase(const AddressFacts& facts, std::string_view phase) {
+void note_phase(const Site& site, const AddressFacts& facts, std::string_view phase) {
   if (facts.place.space == nullptr) {
     return;
   }
@@ -156,8 +158,12 @@ void note_phase(const AddressFacts& facts, std::string_view phase) {
   if (at == nullptr) {
     return;
   }
+  const bool silent = at->phase == 0 || at->keeps;
   at->keeps =
       (facts.refused || !facts.parsed.valid) && !facts.status().text({"configuration"}).empty();
+  if (silent && !at->keeps && !infra.work->is_complete()) {
+    site.look_soon(infra.work->key());  // it may have been the last one
+  }
   if (const std::uint8_t now = address_phase(phase); at->phase != now) {
     uncount(infra, *at);
     at->phase = now;

@@ -52,8 +52,8 @@ struct AddressFacts {
 void enter_space(Site& site, AddressFacts& facts, Priority others = Priority::kLive);
 /// The object of that number is gone from all that addresses of its infra have in common.
 void leave_infra(Site& site, OwnedInfra& infra, ObjectId number);
-/// For the counts of phases.
-void note_phase(const AddressFacts& facts, std::string_view phase);
+/// For the counts of phases, and for the infra, which waits until all have said something.
+void note_phase(const Site& site, const AddressFacts& facts, std::string_view phase);
 /// Whether it may be made: `refused` of the facts. After enter_space().
 void judge_address(const Site& site, AddressFacts& facts);
 

@@ -22,7 +22,8 @@ std::size_t entities_at(const DesiredEntities& entities, const InfraComponent& c
 
 }  // namespace
 
-AddressReport::AddressReport(const AddressFacts& facts) : facts_(facts) {
+AddressReport::AddressReport(const Site& site, const AddressFacts& facts)
+    : site_(site), facts_(facts) {
   const MessagingAddress& address = facts.address();
   const bool tenant = facts.key.kind == MessagingKind::kMessagingAddress || address.space.empty();
   input_.address = &address;
@@ -134,13 +135,13 @@ krm::Json AddressReport::placement(const std::vector<std::string>& hosts) const 
   if (!hosts.empty()) {
     out["brokers"] = std::move(list);
   }
-  note_phase(facts_, "Configuring");
+  note_phase(site_, facts_, "Configuring");
   return out;
 }
 
 krm::Json AddressReport::status(std::string_view now) const {
   krm::Json out = address_status(input_, facts_.status(), now);
-  note_phase(facts_, out.text({"phase"}));
+  note_phase(site_, facts_, out.text({"phase"}));
   return out;
 }
 

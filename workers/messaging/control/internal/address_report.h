@@ -14,7 +14,7 @@ namespace kintsugi::workers {
 /// refers to. Lifetime: the facts' object outlives it. Not to be copied.
 class AddressReport {
  public:
-  explicit AddressReport(const AddressFacts& facts);
+  AddressReport(const Site& site, const AddressFacts& facts);
   AddressReport(const AddressReport&) = delete;
   AddressReport& operator=(const AddressReport&) = delete;
 
@@ -39,6 +39,7 @@ class AddressReport {
   [[nodiscard]] krm::Json status(std::string_view now) const;
 
  private:
+  const Site& site_;
   const AddressFacts& facts_;
   AddressStatusInput input_;
   std::optional<AddressPlacing> placing_;

@@ -58,6 +58,21 @@ struct CachedNamespace {
 /// `status.infra` {cluster, namespace, name}; nullopt: not bound.
 [[nodiscard]] std::optional<Key> bound_infra(const krm::Json& status);
 
+/// Whether what people and other controllers ask of two states of one object is the same: only its
+/// status, which we write, is another one.
+template <class C>
+[[nodiscard]] bool asks_the_same(const C& before, const C& after) {
+  const auto& was = before.parsed.object;
+  const auto& is = after.parsed.object;
+  if constexpr (requires { is.is_default; }) {  // by an annotation, which is no part of generations
+    if (was.is_default != is.is_default) {
+      return false;
+    }
+  }
+  return was.id.generation == is.id.generation && before.meta.deleting == after.meta.deleting &&
+         before.meta.finalizers == after.meta.finalizers;
+}
+
 [[nodiscard]] CachedMeta cached_meta(const krm::Json& object);
 /// Of a Cached::status, and back.
 [[nodiscard]] krm::Json parsed_status(std::string_view packed);

@@ -19,6 +19,7 @@ std::string router_text(const ComponentEndpoint& router) {
 
 Projection<CachedInfra> infra_projection() {
   Projection<CachedInfra> out = cached_projection<CachedInfra>(parse_infra);
+  out.same = asks_the_same<CachedInfra>;
   out.indexes.push_back(
       {"router", [](const shards::ObjectKey&, const CachedInfra& infra, IndexValues& values) {
          for (const ComponentEndpoint& one : infra.parsed.object.routers.endpoints) {
@@ -115,7 +116,8 @@ Directory::Directory(Unit& unit, Params params) : params_(std::move(params)) {
   const bool local = params_.allow_local_connectors;
   const auto of = [](MessagingKind kind) -> const Resource& { return resource_of(kind); };
   infras = unit.follow<CachedInfra>(of(MessagingKind::kInfra), infra_projection());
-  const auto plans = cached_projection<CachedPlan>(parse_plan);
+  auto plans = cached_projection<CachedPlan>(parse_plan);
+  plans.same = asks_the_same<CachedPlan>;
   space_plans = unit.follow<CachedPlan>(of(MessagingKind::kAddressSpacePlan), plans);
   messaging_plans = unit.follow<CachedPlan>(of(MessagingKind::kMessagingPlan), plans);
   const auto address_plan = cached_projection<CachedAddressPlan>(parse_address_plan);

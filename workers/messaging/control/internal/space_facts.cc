@@ -83,11 +83,15 @@ SpaceFacts space_facts(Site& site, const ObjectRefKey& key, const CachedSpace& c
 
 void admit_space(Site& site, SpaceFacts& facts) {
   OwnedInfra& infra = *facts.infra;
+  const PlanRequests had = infra.admission.requested();
   infra.admission.set_space(age_of(facts.cached->id(), facts.number), facts.requests(),
                             facts.cached->bound.has_value());
   std::vector<ObjectId> others = infra.admission.take_changed();
   std::erase(others, facts.number);
   site.look_at(*infra.work, others);
+  if (infra.admission.requested() != had) {
+    site.look_soon(infra.work->key());  // it says how much that is
+  }
   if (auto why = infra.admission.refused(facts.number)) {
     facts.infra_refused = std::move(why);
   }
