@@ -166,6 +166,17 @@ class Infras(Case):
         tenant.until("MessagingInfra", "infra1", "Synchronized")
         tenant.until("MessagingInfra", "infra1", reason="Ready")
 
+    def test_MS005_a_space_says_that_a_router_it_can_do_without_is_away(self):
+        first, second = self.routers("R0", "R1")
+        tenant = self.infra("ms005", [first, second])
+        tenant.change("MessagingInfra", "infra1", router={"replicas": {"min": 2, "max": 2, "minReady": 1}})
+        tenant.until("MessagingInfra", "infra1")
+        tenant.space()
+        tenant.until("AddressSpace", "space1", reason="Ready")
+        second.kill()
+        why = tenant.until("AddressSpace", "space1", reason="Degraded")
+        self.assertIn("R1", why["message"])
+
     def test_MS011_MS012_MS013_MS096_routers_come_and_go(self):
         first, second, third = self.routers("R0", "R1", "R2")
         broker = self.forwarder("b0")

@@ -153,6 +153,11 @@ class Spaces(Case):
         self.tenant.change("AddressSpacePlan", "moving", messagingInfraRef="infra1")
         self.tenant.until("AddressSpace", "ms018")
         self.assertEqual(self.tenant.condition("Address", "ms018.a")["status"], "True")
+        # It is refused until its last address has left.
+        self.tenant.change("AddressSpacePlan", "moving", messagingInfraRef="infra2")
+        self.tenant.until("AddressSpace", "ms018", "InfraBound", "False")
+        self.tenant.delete("Address", "ms018.a")
+        self.tenant.until("AddressSpace", "ms018")
 
     def test_MS019_addresses_above_the_limit_wait_for_their_turn(self):
         self.tenant.plan("three", resources={"limits": {"addresses": 3}})
@@ -170,6 +175,42 @@ class Spaces(Case):
         self.tenant.delete("Address", f"ms019.{first[1]}")
         self.tenant.ready(last, space="ms019")
         self.tenant.gone("Address", f"ms019.{first[1]}")
+
+    def test_MS019_the_status_counts_the_addresses(self):
+        self.space("counted")
+
+        def counts(addresses):
+            kit.eventually(lambda: self.tenant.get("AddressSpace", "counted")["status"]["usage"]["addresses"] == addresses, what=f"{addresses} are counted")
+
+        counts(0)
+        for name in ("a", "b", "c"):
+            self.tenant.address(name, "anycast", "counted")
+        counts(3)
+        self.tenant.delete("Address", "counted.b")
+        counts(2)
+
+    def test_MS065_RT81_what_is_made_in_one_space_is_no_work_of_others(self):
+        quiet = [f"quiet{number}" for number in range(12)]
+        for name in (*quiet, "busy"):
+            self.tenant.space(name)
+        for name in (*quiet, "busy"):
+            self.tenant.until("AddressSpace", name)
+        infra = self.tenant.path("MessagingInfra")
+        version = self.tenant.client.must("GET", infra)["metadata"]["resourceVersion"]
+        before, begin = self.turns(), time.monotonic()
+        for number in range(20):
+            self.tenant.address(f"a{number}", "anycast", "busy")
+            self.tenant.ready(f"a{number}", space="busy")
+        turns, took = self.turns() - before, time.monotonic() - begin
+        # The space itself counts its addresses once a second, which it writes and sees come back; each may have seen its last write but now.
+        self.assertLessEqual(turns, len(quiet) + 1 + 3 * (took + 1))
+        answer = self.tenant.client.get(f"{infra}?watch=1&resourceVersion={version}&timeoutSeconds=1")
+        states = [{one["type"]: one["status"] for one in json.loads(line)["object"]["status"]["conditions"]}["Ready"] for line in answer.body.splitlines()]
+        self.assertTrue(states, "what its routers hold is told")
+        self.assertLessEqual(len(states), took + 3 + states.count("False"))
+
+    def turns(self):
+        return self.worker.metric("controller_runtime_reconcile_total", controller="addressspace")
 
     def test_MS020_a_space_goes_after_its_addresses_and_can_be_made_again(self):
         space_id = self.space("ms020", endpoints=[{"name": "messaging", "service": "messaging", "expose": {"type": "route", "routeHost": "ms020.example.com"}}])
@@ -226,6 +267,14 @@ class Spaces(Case):
         self.assertIn("addresses 60000 with 40000 of 100000 left", why["message"])
         self.assertEqual(self.sent(*self.routers), {})
         kit.eventually(lambda: self.tenant.get("MessagingInfra", "infra1")["status"]["requested"]["addresses"] == 60000, what="it is counted")
+        # Who waits is told what others have left.
+        self.tenant.plan("tenth", resources={"requests": {"addresses": 10000}})
+        self.space("ms077c", "tenth")
+        kit.eventually(lambda: "addresses 60000 with 30000 of 100000 left" in self.tenant.message("AddressSpace", "ms077b", "InfraBound"), what="what is left")
+        self.tenant.change("AddressSpacePlan", "tenth", resources={"requests": {"addresses": 5000}})
+        kit.eventually(lambda: self.tenant.get("MessagingInfra", "infra1")["status"]["requested"]["addresses"] == 65000, what="it is counted anew")
+        kit.eventually(lambda: "addresses 60000 with 35000 of 100000 left" in self.tenant.message("AddressSpace", "ms077b", "InfraBound"), what="what is left")
+        self.tenant.delete("AddressSpace", "ms077c")
         self.tenant.delete("AddressSpace", "ms077")
         self.tenant.until("AddressSpace", "ms077b")
         kit.eventually(lambda: self.tenant.get("AddressSpacePlan", "half")["status"]["spaces"] == 1, what="the plan has one space")
