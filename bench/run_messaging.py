@@ -247,7 +247,8 @@ class Bench:
         self.row("worker's CPU for each until confirmed", "-", f"{confirmed / 1e3 / count:.0f} us")
         self.row("CPU for each address: worker, proxy, shard, router, broker", "-", f"{cpu / 1e3 / count:.0f}, " +
                  ", ".join(f"{(machine.cpu_ns(one) - was) / 1e3 / count:.0f}" for one, was in others.items()) + " us")
-        self.row("reconciles for each address", "-", f"{worker.metric('controller_runtime_reconcile_total', controller='address') / count:.2f}")
+        for what, controller in (("reconciles", "address"), ("reconciles of spaces", "addressspace")):
+            self.row(f"{what} for each address", "-", f"{worker.metric('controller_runtime_reconcile_total', controller=controller) / count:.2f}")
         self.row("resident memory for each address", "<= 1.5 KiB", f"{(memory - self.memory) / count:.2f} KiB", (memory - self.memory) / count <= 1.5)
         self.row("API requests of the worker for each address", "-", f"{worker.metric('rest_client_requests_total') / count:.2f}")
         self.row("of these refused (429)", "-", f"{worker.metric('rest_client_requests_total', code='429') / count:.2f}")

@@ -176,6 +176,9 @@ class Infras(Case):
         second.kill()
         why = tenant.until("AddressSpace", "space1", reason="Degraded")
         self.assertIn("R1", why["message"])
+        tenant.change("MessagingInfra", "infra1", router={"replicas": {"min": 1, "max": 1}})
+        self.with_routers(tenant, [first])
+        tenant.until("AddressSpace", "space1", reason="Ready")
 
     def test_MS011_MS012_MS013_MS096_routers_come_and_go(self):
         first, second, third = self.routers("R0", "R1", "R2")
