@@ -6,8 +6,10 @@ import time
 class Follower(threading.Thread):
     """An informer without lists: its merged watch goes on at the other proxy, at the last cursor, whenever it ends."""
 
-    def __init__(self, proxies, cursor, path):
+    def __init__(self, proxies, cursor, path, cost=None):
+        """@param cost  of a client: it goes on at the one with the least, as a balancer leads it, not at the next one"""
         super().__init__(daemon=True)
+        self.cost = cost
         self.proxies, self.cursor, self.path = list(proxies), cursor, path
         self.names, self.resumes, self.faults, self.done = [], [], [], threading.Event()
         self.bookmarks = 0
@@ -24,6 +26,8 @@ class Follower(threading.Thread):
                     self.faults.append(str(fault))
                     return
             self.proxies.append(self.proxies.pop(0))
+            if self.cost:
+                self.proxies = sorted(self.proxies, key=self.cost)
             self.resumes.append(begin)
             time.sleep(0.02)
 
