@@ -15,7 +15,7 @@ class OneOfThree(over_etcd.Proxies):
 
     def is_spread(self):
         counts = self.counts()
-        self.assertTrue(len(counts) == 3 and sum(counts) >= 3 * EACH - 20 and max(counts) <= 1.2 * sum(counts) / 3, counts)
+        self.assertTrue(len(counts) == 3 and sum(counts) >= 3 * EACH - 20 and max(counts) <= 1.2 * EACH, counts)
         return True
 
     def test_GR_213_a_proxy_that_comes_back_gets_its_share(self):

@@ -9,12 +9,13 @@ std::size_t WatchBalance::step(std::size_t own, const std::vector<std::size_t>& 
   const auto count = static_cast<double>(others.size());
   const auto mine = static_cast<double>(own);
   const double most = kEnds * (sum + mine) / (count + 1);
-  if (others.empty() || mine <= most) {
+  calm_ = mine <= most ? calm_ + 1 : 0;
+  if (others.empty() || calm_ > kCalm) {
     is_ending_ = false;
   } else if (own >= kLeast && mine > kBegins * sum / count) {
     is_ending_ = true;
   }
-  if (!is_ending_) {
+  if (!is_ending_ || calm_ > 0) {
     due_ = 0;
     return 0;
   }

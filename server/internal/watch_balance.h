@@ -12,6 +12,7 @@ class WatchBalance {
  public:
   static constexpr double kBegins = 1.5, kEnds = 1.2, kShare = 0.01;
   static constexpr std::size_t kLeast = 100;  ///< with fewer it is not worth a client's trouble
+  static constexpr int kCalm = 10;            ///< [s] what others say may be as old
 
   /// Once a second. @param others  watches of those that take requests, too
   /// @returns how many go in this second, at most a hundredth of `own`.
@@ -20,6 +21,7 @@ class WatchBalance {
 
  private:
   bool is_ending_ = false;
+  int calm_ = 0;    ///< so many seconds it has had few enough
   double due_ = 0;  ///< what of a watch is left over from seconds before
 };
 

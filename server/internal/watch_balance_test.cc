@@ -59,6 +59,17 @@ TEST(WatchBalance, GR213_AloneItKeepsAll) {
   EXPECT_FALSE(world.balance.is_ending());
 }
 
+TEST(WatchBalance, GR213_WhatOthersHadAMomentAgoIsNoEnd) {
+  WatchBalance balance;
+  ASSERT_GT(balance.step(400, {100}), 0U);
+  EXPECT_EQ(balance.step(250, {200}), 0U) << "enough, if that is so";
+  EXPECT_GT(balance.step(250, {160}), 0U) << "it was not";
+  for (int i = 0; i < 11; ++i) {
+    EXPECT_EQ(balance.step(240, {200}), 0U);
+  }
+  EXPECT_EQ(balance.step(260, {180, 180}), 0U) << "it has been enough for long";
+}
+
 TEST(WatchBalance, GR213_ALittleEachSecondAddsUp) {
   World world{150, {0}};
   world.run(20);
