@@ -31,7 +31,7 @@ class InstallationSnapshot {
   /// @error kConfig what is under a prefix is no store; kUnavailable, kOverloaded, kIo.
   [[nodiscard]] Expected<bool> pin(Duration patience);
 
-  /// @{ Of one of stores(), after pin(). @error kCorrupt, kIo.
+  /// @{ Of one of stores(), after pin() and before read() of it. @error kCorrupt, kIo.
   [[nodiscard]] Expected<store::Revision> revision(std::size_t index) const;
   /// Another store has another; "": it does not say.
   [[nodiscard]] std::string incarnation(std::size_t index) const;

@@ -82,16 +82,16 @@ TEST_F(InstallationSnapshots, GR_402_FoldersAndSeveralEtcdsAreOfOneMoment) {
   const auto together = snapshot->pin(seconds(10));
   ASSERT_TRUE(together) << together.error().to_string();
   EXPECT_TRUE(*together);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_NE(snapshot->incarnation(i), "");
+    EXPECT_TRUE(snapshot->revision(i) && *snapshot->revision(i) > 0);
+  }
   store::write(**one_, store::put("a", "later"));
   store::write(**far_, store::erase("c"));
   EXPECT_EQ(rows_of(*snapshot, 0), (Rows{{"p", "1"}}));
   EXPECT_EQ(rows_of(*snapshot, 1), (Rows{{"c", "1"}}));
   EXPECT_EQ(rows_of(*snapshot, 2), (Rows{{"a", "1"}}));
   EXPECT_EQ(rows_of(*snapshot, 3), (Rows{{"b", "1"}}));
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    EXPECT_NE(snapshot->incarnation(i), "");
-    EXPECT_TRUE(snapshot->revision(i) && *snapshot->revision(i) > 0);
-  }
 }
 
 TEST_F(InstallationSnapshots, GR_402_WhatHasMovedOrDoesNotSayWhereItIsIsNamed) {
