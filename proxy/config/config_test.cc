@@ -235,8 +235,9 @@ TEST(ProxyConfig, GR501_WhenThereAreRegions_WatchesOfFarShardsWait) {
 }
 
 TEST(ProxyConfig, R_29_AShardMayBeReachedByAProxyOfItsOwn) {
-  const auto config = read(valid() + "shards: {far: {proxy_url: 'http://link:3128'}}\n");
-  ASSERT_TRUE(config);
+  const auto config = parse_proxy_config(
+      valid() + "shards: {far: {proxy_url: 'http://link:3128'}}\n", "/etc/k/proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
   EXPECT_EQ(config->shards.at(0).proxy_url, "http://link:3128");
   EXPECT_NE(fault(valid() + "shards: {far: {proxy_url: 'socks5://link:1080'}}\n")
                 .find("shards.far.proxy_url: only http://host:port is supported"),

@@ -269,6 +269,8 @@ Expected<std::unique_ptr<FarLink>> FarLink::open(net::Loop& loop, Params params)
   return link;
 }
 
+FarLink::FarLink(net::Loop& loop, Params params) noexcept : loop_(loop), params_(params) {}
+
 FarLink::~FarLink() {
   connections_.clear();
   if (fd_ >= 0) {

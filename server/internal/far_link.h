@@ -38,7 +38,7 @@ class FarLink final : private net::FdHandler {
 
  private:
   class Connection;
-  FarLink(net::Loop& loop, Params params) noexcept : loop_(loop), params_(params) {}
+  FarLink(net::Loop& loop, Params params) noexcept;
   void on_ready(bool readable, bool writable) noexcept override;
   void remove(Connection& connection);
   /// What losses cost `bytes` that begin their way now.

@@ -371,11 +371,19 @@ func (r *Rig) Ready(count int) {
 		if n, err := strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64); r.sequential() && err == nil && n >= 1<<44 {
 			return nil
 		}
-		if len(o.Metadata.ResourceVersion) != 15+20*count {
+		if len(o.Metadata.ResourceVersion) != digits(count) {
 			return fmt.Errorf("%s", answer)
 		}
 		return nil
 	})
+}
+
+// digits of a vector over so many shards.
+func digits(shards int) int {
+	if shards <= 64 {
+		return 15 + 20*shards
+	}
+	return max(15+20*65, 15+14*shards)
 }
 
 // User is a client of clusters/* with a certificate of its own and its own connections.
