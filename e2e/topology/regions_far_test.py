@@ -47,7 +47,10 @@ class RegionsFar(unittest.TestCase):
         watch = kit.Watch(self.client("eu-west-1"), f"{ALL_MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={cursor}")
         begin = time.monotonic()
         self.client("us-east-1").must("POST", f"/clusters/root:far{MAPS}", {"metadata": {"name": "told"}})
-        told = lambda: [event for event in watch.events if event["type"] == "ADDED" and event["object"]["metadata"]["name"] == "told"]
+
+        def told():
+            return [event for event in watch.events if event["type"] == "ADDED" and event["object"]["metadata"]["name"] == "told"]
+
         kit.eventually(told, what="the event of the other region")
         self.assertGreaterEqual(time.monotonic() - begin, TRIP / 2)
         self.assertIsNone(watch.ended_at)
