@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "store/testing/etcd_raw.h"
+#include "store/etcd/testing/etcd_raw.h"
 #include "store/testing/etcd_replica.h"
 
 namespace kintsugi::store {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "net/x509_maker.h"
-#include "store/testing/etcd_raw.h"
+#include "store/etcd/testing/etcd_raw.h"
 #include "store/testing/etcd_replica.h"
 
 namespace kintsugi::store {
