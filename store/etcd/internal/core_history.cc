@@ -116,6 +116,9 @@ void Core::note_revision(const Header& header, Revision floor) {
 }
 
 void Core::on_meta_event(const JoinedEvent& event, std::uint64_t revision) {
+  if (revision < meta_revision_) {
+    return;  // a watch that is resumed comes to it after a look at the newest one
+  }
   const auto meta = event.is_delete ? Expected<Meta>(fail(Errc::kNotFound))
                                     : parse_meta(event.value, params_.prefix);
   if (!meta || !take_again({*meta, revision})) {

@@ -261,16 +261,19 @@ net::Task<> Core::sit_down() {
     request.compares = {{keys_.meta(), meta_revision_}, {seat_.key, seat_.revision}};
     request.success = {{TxnOp::Kind::kPut, seat_.key, random_suffix(16), 0}};
     request.failure = {{TxnOp::Kind::kRange, seat_.key, {}, 0},
-                       {TxnOp::Kind::kRange, keys_.meta(), {}, 0}};
+                       {TxnOp::Kind::kRead, keys_.meta(), {}, 0}};
+    const std::uint64_t met = meta_revision_;
     CallRequest call = request_of("KV/Txn", encode(request));
     net::Task<Reply> asking = ask(member, std::move(call));
     const Reply reply = co_await asking;
     TxnResponse response;
     Revision taken = 0;
     if (reply.ok() && decode(reply.message, response)) {
+      if (meta_revision_ != met) {
+        continue;  // the watch told of another one first
+      }
       const bool is_told = response.ranges.size() == 2;
       const bool is_there = is_told && response.ranges[0].kvs.size() == 1;
-      const std::uint64_t met = meta_revision_;
       if (is_told && !knows_record(response.ranges[1])) {
         end_history("its record was written anew");
         co_return;
