@@ -95,7 +95,7 @@ func run(t *testing.T, length time.Duration) {
 	l.judge(watchers)
 	finish()
 	everybody.Wait()
-	l.report(t, watchers, script)
+	l.report(t, watchers, script, seed)
 }
 
 func (l *Workload) watchers(seed int64) (out []*Watcher) {
@@ -112,37 +112,23 @@ func (l *Workload) watchers(seed int64) (out []*Watcher) {
 	return out
 }
 
-// soon waits until something is right, and fails the run if it stays wrong.
-func (l *Workload) soon(check func() error) {
+// soon waits until something is right; an error says that it stays wrong.
+func (l *Workload) soon(check func() error) error {
 	for begin := l.w.now(); ; time.Sleep(500 * time.Millisecond) {
 		err := check()
-		if err == nil {
-			return
-		}
-		if l.w.now() > begin+40*time.Second {
-			l.w.Fail("%v", err)
-			return
+		if err == nil || l.w.now() > begin+40*time.Second {
+			return err
 		}
 	}
-}
-
-// goneIsTold looks at what is not there at the end: somebody must have been told of its deletion.
-func (l *Workload) goneIsTold() error {
-	chains := l.book.Chains()
-	for _, o := range l.history {
-		chain := chains[o.Key]
-		if o.Client == lastReader && o.Outcome == Absent && len(chain) > 0 && !chain[len(chain)-1].Deleted {
-			return fmt.Errorf("%s is gone, and no watch was told after %+v", o.Key, chain[len(chain)-1])
-		}
-	}
-	return nil
 }
 
 // judge fails what is wrong; watchers get time to hear the last.
 func (l *Workload) judge(watchers []*Watcher) {
-	l.soon(l.goneIsTold)
+	truth := TruthOf(l.history)
 	for _, one := range watchers {
-		l.soon(func() error { return one.check(l.book.Chains(), l.w.Excused) })
+		if err := l.soon(func() error { return one.check(l.book.Chains(truth), l.w.Excused) }); err != nil {
+			l.note(err, one, watchers)
+		}
 	}
 	if l.book.fault != "" {
 		l.w.Fail("%s", l.book.fault)
@@ -191,13 +177,13 @@ func (l *Workload) sameEnd() error {
 	return nil
 }
 
-func (l *Workload) report(t *testing.T, watchers []*Watcher, script *Faults) {
+func (l *Workload) report(t *testing.T, watchers []*Watcher, script *Faults, seed int64) {
 	done, events, starts, expired, segments := map[string]int{}, 0, 0, 0, 0
 	for _, o := range l.history {
 		done[string(o.Verb)+" "+string(o.Outcome)]++
 	}
 	for _, one := range watchers {
-		starts, expired, segments = starts+one.starts, expired+one.expired, segments+len(one.segments)
+		starts, expired, segments = starts+len(one.connections), expired+one.expired, segments+len(one.segments)
 		for _, segment := range one.segments {
 			events += len(segment.Events)
 		}
@@ -213,6 +199,11 @@ func (l *Workload) report(t *testing.T, watchers []*Watcher, script *Faults) {
 		return
 	}
 	t.Logf("what happened:\n%s", strings.Join(l.w.said, "\n"))
+	for _, finding := range l.findings {
+		t.Log(finding)
+	}
+	folder, err := l.keep(seed)
+	t.Logf("logs and findings are kept in %s (%v)", folder, err)
 	for _, failure := range l.w.failures {
 		t.Error(failure)
 	}

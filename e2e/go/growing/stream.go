@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -19,7 +18,7 @@ type Entry struct {
 // Event is what a watch told. Type BOOKMARK has no key.
 type Event struct {
 	Type, Key  string
-	Connection int // counted within the segment; the next one may tell again what this one told
+	Connection int // the watcher's; the next one may tell again what this one told
 	At         time.Duration
 	Entry
 }
@@ -27,61 +26,20 @@ type Event struct {
 // Segment is what a watcher saw from a list on, over as many connections as it took, until somebody told it 410.
 type Segment struct {
 	Name   string
-	Scope  string // prefix of keys
-	Merged bool   // over all shards: its list may lack one that is away, its bookmarks are cursors
+	At     time.Duration // of its list
+	Scope  string        // prefix of keys
+	Merged bool          // over all shards: its list may lack one that is away, its bookmarks are cursors
 	Listed map[string]Entry
 	Events []Event
 	Whole  bool // goes on: nothing may be missing at its end
-}
-
-// Book has all versions of all objects that anybody was told of.
-type Book struct {
-	mutex sync.Mutex
-	keys  map[string]map[uint64]Entry
-	fault string // the first contradiction
-}
-
-// Note adds a version.
-func (b *Book) Note(key string, e Entry) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	if b.keys == nil {
-		b.keys = map[string]map[uint64]Entry{}
-	}
-	if b.keys[key] == nil {
-		b.keys[key] = map[uint64]Entry{}
-	}
-	before, known := b.keys[key][e.Revision]
-	if known && before != e && b.fault == "" {
-		b.fault = fmt.Sprintf("%s at %d is %+v for one and %+v for another", key, e.Revision, before, e)
-	}
-	b.keys[key][e.Revision] = e
-}
-
-// Chains are the versions of each object in order. A deletion is one, whatever revision who was behind saw it at.
-func (b *Book) Chains() map[string][]Entry {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	out := map[string][]Entry{}
-	for key, versions := range b.keys {
-		var chain []Entry
-		for _, revision := range slices.Sorted(maps.Keys(versions)) {
-			e := versions[revision]
-			if e.Deleted && len(chain) > 0 && chain[len(chain)-1].Deleted {
-				continue
-			}
-			chain = append(chain, e)
-		}
-		out[key] = chain
-	}
-	return out
 }
 
 // reader goes through what a segment told of one object.
 type reader struct {
 	key     string
 	chain   []Entry
-	at      int // index in chain of what the watcher has; -1: nothing was told yet
+	at      int  // index in chain of what the watcher has; -1: nothing was told yet
+	behind  bool // it has nothing, as of a deletion that is not known: a part of a difference
 	last    Entry
 	given   map[uint64]int // revision: connection that told it first
 	newest  uint64         // of this connection
@@ -124,12 +82,19 @@ func (r *reader) take(e Event, strict, excused bool) error {
 	if e.Deleted {
 		next = r.deletion(e)
 	}
-	defer func() { r.at, r.last = next, e.Entry }()
-	if excused || (r.at < 0 && !strict) {
+	behind := r.behind
+	defer func() { r.at, r.last, r.behind = next, e.Entry, excused && e.Deleted }()
+	if excused || (r.at < 0 && !behind && !strict) {
 		return nil
 	}
 	if there != (e.Type != "ADDED") {
 		return r.wrong("%s of %d after %+v", e.Type, e.Revision, r.last)
+	}
+	if next < 0 {
+		return r.wrong("%s of %d, which did not happen", e.Type, e.Revision)
+	}
+	if behind {
+		r.at = -1 // whichever deletion that was
 	}
 	if r.at >= 0 && next != r.at+1 {
 		return r.wrong("%s of %d after %d: what is between was not told", e.Type, e.Revision, r.last.Revision)
@@ -140,14 +105,16 @@ func (r *reader) take(e Event, strict, excused bool) error {
 	return nil
 }
 
-// deletion is where in the chain an event's deletion is: the last one up to it.
+// deletion is where in the chain an event's deletion is: behind the last version that is older; -1: there is none.
 func (r *reader) deletion(e Event) int {
-	for i := len(r.chain) - 1; i >= 0; i-- {
-		if r.chain[i].Deleted && r.chain[i].Revision <= e.Revision {
-			return i
-		}
+	i := slices.IndexFunc(r.chain, func(one Entry) bool { return !one.Deleted && one.Revision >= e.Revision })
+	if i < 0 {
+		i = len(r.chain)
 	}
-	return -1
+	if i == 0 || !r.chain[i-1].Deleted {
+		return -1
+	}
+	return i - 1
 }
 
 // missing tells what a watcher that goes on still lacks at the end.
@@ -156,10 +123,14 @@ func (r *reader) missing() error {
 		return nil
 	}
 	end := r.chain[len(r.chain)-1]
-	if r.at == len(r.chain)-1 || (r.at < 0 && end.Deleted) || (r.last.Deleted && end.Deleted && r.at >= 0 && r.last.Revision >= end.Revision) {
+	if r.at == len(r.chain)-1 || (end.Deleted && (r.at < 0 || r.behind)) {
 		return nil
 	}
 	return r.wrong("the last it was told is %+v, and there is %d", r.last, end.Revision)
+}
+
+func (s *Segment) wrong(key string, at time.Duration, what error) error {
+	return &Wrong{Segment: s.Name, Key: key, At: at, What: what}
 }
 
 // Check tells the first thing that is wrong with what a watcher saw. excused tells whether at that time a store that was behind
@@ -174,7 +145,7 @@ func (s *Segment) Check(chains map[string][]Entry, excused func(at time.Duration
 		if e, listed := s.Listed[key]; listed {
 			r.at, r.last = r.find(e), e
 			if r.at < 0 {
-				return fmt.Errorf("%s: %s: its list has %+v, which nobody else knows", s.Name, key, e)
+				return s.wrong(key, 0, fmt.Errorf("%s: its list has %+v, which nobody else knows", key, e))
 			}
 		}
 		readers[key] = r
@@ -186,18 +157,18 @@ func (s *Segment) Check(chains map[string][]Entry, excused func(at time.Duration
 			continue
 		}
 		if readers[e.Key] == nil {
-			return fmt.Errorf("%s: %s is not of its scope %s", s.Name, e.Key, s.Scope)
+			return s.wrong(e.Key, e.At, fmt.Errorf("%s is not of its scope %s", e.Key, s.Scope))
 		}
 		if e.Revision <= bookmark && !s.Merged {
-			return fmt.Errorf("%s: %s: %s of %d after a bookmark of %d", s.Name, e.Key, e.Type, e.Revision, bookmark)
+			return s.wrong(e.Key, e.At, fmt.Errorf("%s: %s of %d after a bookmark of %d", e.Key, e.Type, e.Revision, bookmark))
 		}
 		if err := readers[e.Key].take(e, !s.Merged, excused(e.At)); err != nil {
-			return fmt.Errorf("%s at +%.3f s: %w", s.Name, e.At.Seconds(), err)
+			return s.wrong(e.Key, e.At, err)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(readers)) {
 		if err := readers[key].missing(); s.Whole && err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
+			return s.wrong(key, 0, err)
 		}
 	}
 	return nil

@@ -14,16 +14,16 @@ import (
 // Watcher lists and watches, at changing places, and remembers all it is told.
 type Watcher struct {
 	*Workload
-	label    string
-	cluster  string // "*": all
-	shard    string
-	random   *rand.Rand
-	http     map[string]*http.Client
-	mutex    sync.Mutex
-	segments []*Segment
-	cursor   string // where it resumes
-	starts   int
-	expired  int
+	label       string
+	cluster     string // "*": all
+	shard       string
+	random      *rand.Rand
+	http        map[string]*http.Client
+	mutex       sync.Mutex
+	segments    []*Segment
+	connections []Connection
+	cursor      string // where it resumes
+	expired     int
 }
 
 func (l *Workload) newWatcher(label, shard, cluster string, seed int64) *Watcher {
@@ -65,7 +65,7 @@ func (s *Watcher) list(place, url string, client *http.Client) bool {
 		s.refuse("watcher's list " + heardAs(heard, err))
 		return false
 	}
-	segment := &Segment{Name: fmt.Sprintf("watch %s/%d", s.label, len(s.segments)), Merged: s.merged(), Listed: map[string]Entry{}, Whole: true}
+	segment := &Segment{Name: fmt.Sprintf("watch %s/%d", s.label, len(s.segments)), Merged: s.merged(), Listed: map[string]Entry{}, Whole: true, At: s.w.now()}
 	if !s.merged() {
 		segment.Scope = s.cluster + "/"
 	}
@@ -115,7 +115,9 @@ func (s *Watcher) watch(ctx context.Context, place, url string, client *http.Cli
 		s.refuse(fmt.Sprintf("watch %d", response.StatusCode))
 		return
 	}
-	s.starts++
+	number := s.connect(place)
+	ended := "ended"
+	defer func() { s.disconnect(number, ended) }()
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -124,9 +126,11 @@ func (s *Watcher) watch(ctx context.Context, place, url string, client *http.Cli
 			Object Object `json:"object"`
 		}
 		if json.Unmarshal(lines.Bytes(), &told) != nil {
-			return // cut in the middle
+			ended = "cut in the middle"
+			return
 		}
 		if told.Type == "ERROR" {
+			ended = fmt.Sprintf("with %d %s", told.Object.Code, told.Object.Message)
 			if told.Object.Code == http.StatusGone {
 				s.expire(place, told.Object.Message)
 			} else {
@@ -136,13 +140,31 @@ func (s *Watcher) watch(ctx context.Context, place, url string, client *http.Cli
 		}
 		s.told(told.Type, &told.Object)
 	}
+	if err := lines.Err(); err != nil {
+		ended = "by " + err.Error()
+	}
+}
+
+func (s *Watcher) connect(place string) (number int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.connections = append(s.connections, Connection{Place: place, From: s.cursor, Begin: s.w.now()})
+	return len(s.connections) - 1
+}
+
+func (s *Watcher) disconnect(number int, how string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.connections[number].End, s.connections[number].Ended = s.w.now(), how
 }
 
 func (s *Watcher) told(kind string, o *Object) {
-	e := Event{Type: kind, Connection: s.starts, At: s.w.now(), Entry: Entry{Revision: o.revision(), Version: o.Data["version"], Deleted: kind == "DELETED"}}
+	e := Event{Type: kind, Connection: len(s.connections) - 1, At: s.w.now(), Entry: Entry{Revision: o.revision(), Version: o.Data["version"], Deleted: kind == "DELETED"}}
 	if kind != "BOOKMARK" {
 		e.Key = o.key()
-		s.book.Note(e.Key, e.Entry)
+		if !e.Deleted || !s.w.Excused(e.At) { // a difference tells deletions first, whenever they were
+			s.book.Note(e.Key, e.Entry)
+		}
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -21,12 +21,13 @@ const (
 
 // Workload is what clients do, and what they heard.
 type Workload struct {
-	w       *World
-	book    *Book
-	mutex   sync.Mutex
-	history []Operation
-	refused map[string]int // answers that say that nothing has happened
-	unknown int
+	w        *World
+	book     *Book
+	mutex    sync.Mutex
+	history  []Operation
+	refused  map[string]int // answers that say that nothing has happened
+	unknown  int
+	findings []string // all that is known about what watches told wrongly
 }
 
 func (l *Workload) record(o Operation) {
