@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "store/etcd/etcd_prefix.h"
@@ -11,11 +12,13 @@
 #include "store/etcd/internal/marks.h"
 #include "store/etcd/internal/meta.h"
 #include "store/etcd/internal/version.h"
+#include "store/etcd/testing/etcd_raw.h"
 #include "store/testing/etcd_replica.h"
 
 namespace kintsugi::store {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class EtcdHistoryTest : public ::testing::Test {
@@ -259,6 +262,48 @@ TEST_F(EtcdHistoryTest, GR_117_ADeleteBeforeTheBeginIsNotForgotten) {
   EXPECT_EQ(fresh->changes("", seen, 10).error().code(), Errc::kCompacted)
       << "else who has seen b would never hear of its end";
   EXPECT_TRUE(fresh->changes("", std::max(deleted, fresh->current()), 10));
+}
+
+// Deletions first, as of where it was: who resumes elsewhere in the middle may be told more than he
+// needs, never less.
+TEST_F(EtcdHistoryTest, GR_115_WhoWasBehindTellsTheDifference_DeletionsFirst) {
+  EtcdCluster cluster;
+  Replica one({cluster.member(0).url(), cluster.member(1).url()}, prefix_);
+  one.params().write_timeout = seconds(60);
+  one.reopen();
+  Replica late(cluster.member(2).url(), prefix_);
+  write(*one, put("a", "1"), put("b", "1"), put("c", "1"));
+  ASSERT_TRUE(eventually([&] { return synchronized(*late) >= one->current(); }));
+  const Revision seen = late->current();
+  std::mutex mutex;
+  std::vector<std::string> told;
+  std::vector<Revision> revisions;
+  const auto subscription = late->subscribe([&](const EventBatch& batch) {
+    const std::lock_guard lock(mutex);
+    for (const Event& event : *batch) {
+      told.push_back((event.type == EventType::kPut ? "+" : "-") + event.key + "=" +
+                     std::string(event.value.view()) + "<" + std::string(event.previous.view()));
+      revisions.push_back(event.revision);
+    }
+  });
+  cluster.member(2).kill();
+  const Revision missed = write(*one, put("a", "2"));
+  write(*one, erase("b"));
+  write(*one, erase("c"));
+  const Revision made = write(*one, put("c", "2"));
+  const Revision last = write(*one, put("a", "3"));
+  ASSERT_NE(last, 0U);
+  ASSERT_TRUE(compact_raw(cluster.member(0).url(), last));
+  cluster.member(2).start();
+  ASSERT_TRUE(eventually([&] { return synchronized(*late) >= last; }));
+  EXPECT_EQ(rows(*late, {}), rows(*one, {}));
+  const std::lock_guard lock(mutex);
+  ASSERT_THAT(told, ElementsAre("-b=1<1", "-c=1<1", "+c=2<", "+a=3<1"));
+  EXPECT_GT(revisions[0], seen);
+  EXPECT_LE(revisions[0], missed) << "before all that has come since";
+  EXPECT_EQ(revisions[1], revisions[0]);
+  EXPECT_EQ(revisions[2], made);
+  EXPECT_EQ(revisions[3], last);
 }
 
 /// An etcd with a store, whose data is what it was before the last writes.

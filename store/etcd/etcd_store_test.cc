@@ -390,7 +390,7 @@ TEST_F(EtcdStoreTest, GR_115_CompactedByOthers_OnlyHistoryIsLost) {
   write(*one, erase("b"), erase("a"));
   write(*one, put("c", "1"), put("d", "1"));
   const Revision last = write(*one, put("a", "2"));
-  ASSERT_TRUE(compact_raw(last));
+  ASSERT_TRUE(compact_raw(test_etcd().url(), last));
   two.reopen();
   EXPECT_EQ(two->etcd_stats().resyncs, 1U);
   EXPECT_EQ(rows(*two, {}), rows(*one, {}));

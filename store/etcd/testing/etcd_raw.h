@@ -15,10 +15,11 @@
 namespace kintsugi::store {
 
 /// @returns false: there was no answer.
-inline bool call_raw(const std::string& method, const std::string& message) {
+inline bool call_raw(const std::string& url, const std::string& method,
+                     const std::string& message) {
   net::Loop loop("raw");
   net::UpstreamParams params;
-  params.url = *net::Url::parse(test_etcd().url());
+  params.url = *net::Url::parse(url);
   params.prior_knowledge = true;
   const auto upstream = net::Upstream::make(loop, std::move(params));
   net::FetchRequest request;
@@ -37,11 +38,11 @@ inline bool call_raw(const std::string& method, const std::string& message) {
   return fine;
 }
 inline bool put_raw(const std::string& key, const std::string& value) {
-  return call_raw("Put", etcd::encode_put(key, value));
+  return call_raw(test_etcd().url(), "Put", etcd::encode_put(key, value));
 }
 /// @param revision  of etcd
-inline bool compact_raw(Revision revision) {
-  return call_raw("Compact", etcd::encode_compaction(revision));
+inline bool compact_raw(const std::string& url, Revision revision) {
+  return call_raw(url, "Compact", etcd::encode_compaction(revision));
 }
 
 }  // namespace kintsugi::store
