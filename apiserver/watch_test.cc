@@ -116,6 +116,30 @@ TEST_F(Watch, WhenAM287HistoryIsGone_SendsOneErrorAndEnds) {
   EXPECT_TRUE(error.text({"object", "message"}).starts_with("too old resource version: "));
 }
 
+TEST_F(Watch, WhenWhatIsGoneWasNotEvenTold_AM287_SendsOneErrorAndEnds) {
+  const store::Revision told = server.store().current();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(server.store().commit_wait(
+        {{store::EventType::kPut, "k", std::to_string(i), std::nullopt, {}}}));
+  }
+  server.store().compact(server.store().current());
+  Exchange stream = watch("&resourceVersion=" + std::to_string(told + 1));
+  EXPECT_TRUE(stream.stream().ended);
+  ASSERT_EQ(stream.events().size(), 1U);
+  EXPECT_EQ(stream.events()[0].at({"object", "code"})->as_integer(), 410);
+}
+
+// It would begin behind what the store is told of the time before (GR-115).
+TEST_F(Watch, WhenTheStoreDoesNotTellWhatIsNewest_GR119_NoneBeginsAheadOfIt) {
+  const std::string here = now();
+  const std::string ahead = "&resourceVersion=" + std::to_string(server.store().current() + 1);
+  server.lose_store();
+  EXPECT_EQ(watch(ahead).status(), 503);
+  EXPECT_EQ(watch("").status(), 503);
+  EXPECT_EQ(watch(here).status(), 200);
+  EXPECT_EQ(watch("&resourceVersion=0").status(), 200);
+}
+
 TEST_F(Watch, WhenAM288VersionIsNoNumber_IsRefusedAsRecorded) {
   Exchange refused = watch("&resourceVersion=abc");
   EXPECT_EQ(refused.status(), 500);

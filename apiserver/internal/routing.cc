@@ -242,6 +242,14 @@ bool wants_newest(const Request& request) {
   return version.empty() || parse_decimal(version).value_or(0) > request.server.store().current();
 }
 
+/// A watch of what is not there yet would begin behind a difference that the store is told
+/// (GR-115).
+bool begins_ahead(const Request& request) {
+  const std::string_view version = request.info.query.get("resourceVersion").value_or("");
+  return request.info.verb == "watch" &&
+         parse_decimal(version).value_or(0) > request.server.store().current();
+}
+
 /// On a store that others write, too: until what they have written before shows here.
 bool wait_for_newest(const RequestPtr& request) {
   if (request->is_current || !request->server.store().is_shared() || !wants_newest(*request)) {
@@ -252,7 +260,8 @@ bool wait_for_newest(const RequestPtr& request) {
     if (request->is_gone()) {
       return;
     }
-    if (!done && request->info.query.get("resourceVersion").value_or("").empty()) {
+    if (!done && (request->info.query.get("resourceVersion").value_or("").empty() ||
+                  begins_ahead(*request))) {
       send_error(*request, krm::unavailable("the store does not tell what is newest", 1));
     } else {
       route_resource(request);  // which finds a version that is still too large

@@ -158,12 +158,14 @@ bool Watcher::read_state() {
 }
 
 bool Watcher::read_history() {
-  if (revision_ >= server_.hub().applied()) {
+  // Also where nothing is to be read: what comes next need not follow from there.
+  const bool is_there = revision_ >= server_.hub().applied();
+  Expected<store::Store::Changes> changes =
+      server_.store().changes(range_, revision_, is_there ? 0 : kHistoryBudget);
+  if (is_there && (changes || changes.error().code() == Errc::kFutureRevision)) {
     go_live();
     return false;
   }
-  Expected<store::Store::Changes> changes =
-      server_.store().changes(range_, revision_, kHistoryBudget);
   if (!changes) {
     const bool gone = changes.error().code() == Errc::kCompacted;
     fail_with(gone ? version_too_old(revision_, server_.store().compacted())

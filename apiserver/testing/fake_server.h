@@ -14,6 +14,7 @@
 #include "krm/json.h"
 #include "net/loop.h"
 #include "store/encryption/encrypted_store.h"
+#include "store/forwarding_store.h"
 #include "store/memory/memory_store.h"
 
 /// Test helper: an ApiServer driven without sockets. Only for *_test.cc files.
@@ -97,6 +98,8 @@ class FakeServer {
   /// Runs the loop until `done` holds; false after five seconds.
   [[nodiscard]] bool run_until(const std::function<bool()>& done);
 
+  /// From now on others write the store, too, and it cannot tell what is newest.
+  void lose_store() { front_.is_lost = true; }
   /// From now on this user is denied the verb, or everything.
   void deny(std::string user, std::string verb = {});
   /// Targets "/view/clusters/<cluster>/…" go through it from now on.
@@ -126,9 +129,23 @@ class FakeServer {
   class Authorizer;
   class Preparing;
 
+  struct Front final : store::ForwardingStore {
+    explicit Front(store::Store& inner) : ForwardingStore(inner) {}
+    [[nodiscard]] bool is_shared() const noexcept override { return is_lost; }
+    void synchronize(store::SynchronizeCallback done) override {
+      if (is_lost) {
+        done(fail(Errc::kDeadline));
+      } else {
+        inner().synchronize(std::move(done));
+      }
+    }
+    bool is_lost = false;
+  };
+
   net::Loop loop_{"test"};
   store::MemoryStore store_;
-  store::EncryptedStore encrypted_store_{store_};
+  Front front_{store_};
+  store::EncryptedStore encrypted_store_{front_};
   std::vector<std::string> audit_;
   std::string proved_by_;
   std::shared_ptr<View> view_;

@@ -257,6 +257,9 @@ Expected<Store::Changes> EtcdStore::changes(std::string_view prefix, Revision af
     return Changes{{}, position};
   }
   auto changes = parts_->mirror->changes(prefix, after, limit);
+  if (after < parts_->shared.lost_before) {  // looked at behind: what was read may be a part of it
+    return fail(Errc::kCompacted);
+  }
   if (changes && limit > 0 && changes->events.size() < limit) {
     changes->complete_to = std::max(changes->complete_to, position);
   }

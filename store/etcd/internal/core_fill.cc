@@ -41,6 +41,7 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   const std::size_t rows = listing->present.size();
   const std::size_t changed = listing->changed.size();
   Landmark landmark = std::move(listing->newest);
+  shared_.lost_before = revision;  // before the first part of it: who comes from below has to list
   net::Task<Expected<void>> copying = copy(member, std::move(*listing));
   Expected<void> copied = co_await copying;
   if (!copied) {

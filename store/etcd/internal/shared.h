@@ -26,6 +26,8 @@ struct Shared {
   std::atomic<std::size_t> mirror_bytes{0}, mirror_transactions{0};
   std::atomic<Revision> mirror_published{0};
   std::atomic<bool> mirror_posted{false}, mirror_torn{false};
+  /// The mirror was or is told a difference up to it, not what was between: history below is gone.
+  std::atomic<Revision> lost_before{0};
 
   /// Rows that cannot be read (GR-105). Readers look at the count first.
   std::atomic<std::size_t> corrupt_count{0};
