@@ -119,7 +119,7 @@ TEST_F(EtcdPrefixTest, GR_406_CompactedWhileItIsRead_ItFails) {
   const auto all = tool_->each([&](const EntryView&) {
     if (!std::exchange(told, true)) {
       write(store, put("more", "1"));
-      EXPECT_TRUE(compact_raw(open(prefix_)->newest().value_or(0)));
+      EXPECT_TRUE(compact_raw(test_etcd().url(), open(prefix_)->newest().value_or(0)));
     }
     return Expected<void>();
   });
