@@ -72,7 +72,24 @@ Expected<void> ProxyControl::open_admin() {
                 slots_->rotate_key(done);
               }
             });
-          }});
+          },
+      .objects =
+          [this](std::string_view group, std::string_view resource,
+                 const std::function<void(const krm::Json&)>& visit) {
+            objects_->list("*", group, resource, [&visit](const krm::Json& object) {
+              visit(object);
+              return true;
+            });
+          },
+      .follow = [this](const std::function<void()>& changed) -> std::shared_ptr<void> {
+        auto handles = std::make_shared<std::vector<std::shared_ptr<void>>>();
+        for (const auto& [group, resource] : {std::pair("apis.kcp.io", "apiexportendpointslices"),
+                                              std::pair("topology.kcp.io", "partitions")}) {
+          handles->push_back(objects_->on_change(
+              group, resource, [changed](const topology::Objects::Change&) { changed(); }));
+        }
+        return handles;
+      }});
   const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), handler);
     if (!listener) {

@@ -30,6 +30,7 @@ std::vector<WatchRow> WatchList::rows(TimePoint now) {
   for (const One& one : first_) {
     WatchRow& row = out.emplace_back();
     row.queue = one.queue;
+    row.since = one.since;
     row.age = std::chrono::duration_cast<seconds>(now - std::min(now, one.since)).count();
     one.describe(row);
   }

@@ -20,7 +20,8 @@ struct WatchRow {
   std::string cluster;              ///< "*": several; "": the path names none
   std::string path;                 ///< kMostPath bytes at most
   std::vector<std::string> shards;  ///< whose events it is sent; none: the proxy's own objects
-  std::int64_t age = 0;             ///< [s] since its head
+  TimePoint since{};                ///< its head
+  std::int64_t age = 0;             ///< [s] since then
   std::uint64_t sent = 0;           ///< bytes of events that its connection has taken
   std::size_t queue = 0;            ///< bytes that wait for its client
 };

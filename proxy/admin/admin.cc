@@ -8,6 +8,7 @@
 #include "krm/request_info.h"
 #include "proxy/admin/internal/log_control.h"
 #include "proxy/admin/why_not_ready.h"
+#include "proxy/console/console.h"
 #include "serving/answer.h"
 #include "serving/waiting_request.h"
 
@@ -324,7 +325,9 @@ class WaitForLoops final : public http::RequestHandler {
 }  // namespace
 
 AdminHandler::AdminHandler(AdminParams params)
-    : params_(std::move(params)), log_(std::make_unique<LogControl>(params_.loop)) {}
+    : params_(std::move(params)),
+      log_(std::make_unique<LogControl>(params_.loop)),
+      console_(std::make_unique<Console>(params_)) {}
 
 AdminHandler::~AdminHandler() = default;
 
@@ -356,6 +359,9 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
   const std::string_view path = target.substr(0, question);
   const krm::Query query(question == std::string_view::npos ? std::string_view()
                                                             : target.substr(question + 1));
+  if (Console::has(path)) {
+    return console_->on_request(std::move(head), stream);
+  }
   const bool is_log = path == "/debug/log";
   if (is_log && (head.method == "GET" || head.method == "HEAD" || head.method == "PUT")) {
     return log_->on_request(head, stream, query);
@@ -413,7 +419,7 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
     return serving::answer_text(
         head, stream, 404,
         "served here: /metrics /debug/shards /debug/routes /debug/loops /debug/streams "
-        "/debug/fairness /debug/config /debug/log /explain?path= /livez /readyz\n");
+        "/debug/fairness /debug/config /debug/log /explain?path= /livez /readyz /ui/\n");
   }
   auto waiting = std::make_unique<WaitForLoops>();
   const ReportPart part = streams ? ReportPart::kWatches : ReportPart::kFigures;

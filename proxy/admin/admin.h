@@ -105,12 +105,19 @@ struct AdminParams {
   std::string config_text;  ///< effective configuration without secrets
   /// Begins to change the key of continue tokens and session tickets.
   std::function<void(std::function<void(Expected<void>)> done)> rotate_keys = {};
+  /// The objects of a resource that the proxy stores, of all clusters. Empty: it stores none.
+  std::function<void(std::string_view group, std::string_view resource,
+                     const std::function<void(const krm::Json&)>& visit)>
+      objects = {};
+  /// `changed` comes after each change of what `objects` shows, until the handle goes.
+  std::function<std::shared_ptr<void>(std::function<void()> changed)> follow = {};
 };
 
+class Console;
 class LogControl;
 
 /// /metrics, /debug/{shards,routes,streams,loops,config,log} and /explain?path= (R-32); POST of
-/// /keys/rotate (GR-210).
+/// /keys/rotate (GR-210); the console below /ui (OP-701).
 /// Served on the admin listener only. Threads: the control loop's.
 class AdminHandler final : public http::Handler {
  public:
@@ -126,6 +133,7 @@ class AdminHandler final : public http::Handler {
                                                                   http::ResponseStream& stream);
   AdminParams params_;
   std::unique_ptr<LogControl> log_;
+  std::unique_ptr<Console> console_;
 };
 
 /// The Prometheus text of everything.

@@ -9,6 +9,8 @@
 #include "base/digest.h"
 #include "base/strings.h"
 #include "krm/status.h"
+#include "proxy/console/console.h"
+#include "proxy/console/console_answer.h"
 #include "serving/answer.h"
 
 namespace kintsugi::proxy {
@@ -37,6 +39,19 @@ bool is_administrator(const auth::CertificateIdentity& identity) {
          (has(auth::kGroupKcpAdmin) || has(auth::kGroupMasters));
 }
 
+/// A name that no other site can give this machine (OP-703).
+bool is_loopback(std::string_view authority) {
+  if (authority.starts_with('[')) {
+    const std::size_t end = authority.find(']');
+    return authority.substr(0, end) == "[::1" &&
+           (authority.size() == end + 1 || authority[end + 1] == ':');
+  }
+  const std::string_view host = authority.substr(0, authority.find(':'));
+  return equals_ignore_case(host, "localhost") ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
 }  // namespace
 
 AdminGate::AdminGate(std::string_view token, http::Handler& inner)
@@ -44,6 +59,15 @@ AdminGate::AdminGate(std::string_view token, http::Handler& inner)
 
 std::unique_ptr<http::RequestHandler> AdminGate::on_request(http::RequestHead head,
                                                             http::ResponseStream& stream) noexcept {
+  const std::string_view path = std::string_view(head.target).substr(0, head.target.find('?'));
+  if (Console::has(path)) {
+    if (!is_loopback(head.authority)) {
+      return console_error(head, stream, 421, "the console is at a loopback address only");
+    }
+    if (Console::is_public(path)) {
+      return inner_.on_request(std::move(head), stream);
+    }
+  }
   constexpr std::string_view kBearer = "bearer ";
   const auth::CertificateIdentity* identity = auth::certificate_of(stream.peer());
   if (identity != nullptr && is_administrator(*identity)) {

@@ -9,8 +9,9 @@ namespace kintsugi::proxy {
 
 /// In front of the admin listener on TCP (SE-164): lets in who shows a client certificate of a
 /// member of system:kcp:admin or system:masters, or the token of `admin.token_file`; 401 and 403
-/// for others. The Unix socket needs none of this: only this user and root get there. Threads: one
-/// loop.
+/// for others. Of the console everybody gets the page itself, and nobody by another name than one
+/// of this machine: 421 (OP-703). The Unix socket needs none of this: only this user and root get
+/// there. Threads: one loop.
 class AdminGate final : public http::Handler {
  public:
   /// @param token  "": none is accepted. @param inner  answers; must outlive it.

@@ -46,14 +46,16 @@ std::shared_ptr<auth::CertificateIdentity> identity(std::vector<std::string> gro
 }
 
 int ask(const std::string& token, std::shared_ptr<auth::CertificateIdentity> who,
-        const std::string& authorization = "") {
+        const std::string& authorization = "", const std::string& target = "/metrics",
+        const std::string& authority = "127.0.0.1:6480") {
   Yes yes;
   AdminGate gate(token, yes);
   Answer answer;
   answer.info.identity = std::shared_ptr<const auth::CertificateIdentity>(std::move(who));
   http::RequestHead head;
   head.method = "GET";
-  head.target = "/metrics";
+  head.target = target;
+  head.authority = authority;
   if (!authorization.empty()) {
     head.headers.add("authorization", authorization);
   }
@@ -83,6 +85,32 @@ TEST(AdminGate, SE164_TheTokenOfTheFile_IsLetIn) {
     EXPECT_EQ(ask("s3cret", nullptr, wrong), 401) << wrong;
   }
   EXPECT_EQ(ask("", nullptr, "Bearer "), 401);
+}
+
+TEST(AdminGate, OP703_TheConsole_IsAtLoopbackOnly) {
+  const auto at = [](const std::string& authority, const std::string& target = "/ui/") {
+    return ask("", identity({"system:masters"}), "", target, authority);
+  };
+  for (const char* good :
+       {"127.0.0.1:1", "127.9.9.9", "localhost:8", "LOCALHOST", "[::1]:80", "[::1]"}) {
+    EXPECT_EQ(at(good), 200) << good;
+  }
+  for (const char* bad : {"", "evil.test", "127.0.0.1.evil.test", "localhost.evil.test:1",
+                          "[::2]:1", "[::1]evil", "[::1", "10.0.0.1"}) {
+    EXPECT_EQ(at(bad), 421) << bad;
+    EXPECT_EQ(at(bad, "/ui/api/v1/shards"), 421) << bad;
+    EXPECT_EQ(at(bad, "/metrics"), 200) << bad;
+  }
+}
+
+TEST(AdminGate, OP704_EverybodyGetsThePage_AndNothingElse) {
+  for (const char* open : {"/ui", "/ui/", "/ui/app-1.js"}) {
+    EXPECT_EQ(ask("s3cret", nullptr, "", open), 200) << open;
+  }
+  for (const char* closed : {"/ui/api/v1/shards", "/ui/api/x", "/uix", "/"}) {
+    EXPECT_EQ(ask("s3cret", nullptr, "", closed), 401) << closed;
+  }
+  EXPECT_EQ(ask("s3cret", nullptr, "Bearer s3cret", "/ui/api/v1/shards"), 200);
 }
 
 }  // namespace

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -13,46 +11,17 @@
 #include "auth/reserved_identity.h"
 #include "base/process_metrics.h"
 #include "proxy/admin/admin.h"
+#include "proxy/admin/shard_health.h"
 #include "proxy/forwarding/request_tally.h"
 #include "store/store_totals.h"
 
 namespace kintsugi::proxy {
 namespace {
 
-/// Shards that did not answer when they were asked last, by whatever loop: before so much has
-/// failed that requests are no longer sent there (AGG-1004).
-std::set<std::string> silent_shards(const IndexReport& report,
-                                    const std::vector<LoopReport>& loops) {
-  struct Last {
-    TimePoint failed{}, answered{};
-  };
-  std::map<std::string, Last> last;
-  const auto add = [&last](const auto& name, const auto& seen) {
-    Last& one = last[name];
-    one.failed = std::max(one.failed, seen.failed_at);
-    one.answered = std::max(one.answered, seen.answered_at);
-  };
-  for (const topology::Feed::ShardStatus& shard : report.shards) {
-    add(shard.name, shard);
-  }
-  for (const LoopReport& loop : loops) {
-    for (const LoopReport::Upstream& upstream : loop.upstreams) {
-      add(upstream.shard, upstream);
-    }
-  }
-  std::set<std::string> out;
-  for (const auto& [name, one] : last) {
-    if (one.failed > one.answered) {
-      out.insert(name);
-    }
-  }
-  return out;
-}
-
 void shard_families(MetricFamilies& out, const IndexReport& report,
                     const std::vector<LoopReport>& loops) {
   const topology::Snapshot& index = report.index;
-  const std::set<std::string> silent = silent_shards(report, loops);
+  const std::set<std::string> silent = silent_shards(report.shards, loops);
   out.gauge("kintsugi_shard_up", "1 while the shard answers probes and requests", {"shard"});
   for (const auto& shard : index.shards()) {
     const bool up = shard->up && !silent.contains(shard->spec.name);
@@ -74,9 +43,7 @@ void shard_families(MetricFamilies& out, const IndexReport& report,
             "for how long the shard has not answered the index; 0 while it does", {"shard"});
   const TimePoint now = Clock::now();
   for (const topology::Feed::ShardStatus& shard : report.shards) {
-    const bool lags = shard.failed_at > shard.answered_at;
-    const TimePoint since = shard.answered_at == TimePoint() ? shard.failed_at : shard.answered_at;
-    out.sample({shard.name}, lags ? std::chrono::duration<double>(now - since).count() : 0.0);
+    out.sample({shard.name}, index_lag(shard, now));
   }
   out.gauge("kintsugi_index_objects", "objects that the index follows", {"shard", "resource"});
   for (const topology::Feed::ShardStatus& shard : report.shards) {

@@ -57,6 +57,8 @@ Json row(std::string_view shard, bool selected, bool effective, bool contacted,
   return item;
 }
 
+}  // namespace
+
 Json explain_slice(const topology::Snapshot& index, const ExplainSources& sources,
                    std::string_view cluster, std::string_view name) {
   const auto slice = sources.slice ? sources.slice(cluster, name) : std::nullopt;
@@ -91,6 +93,8 @@ Json explain_slice(const topology::Snapshot& index, const ExplainSources& source
   result["shards"] = std::move(rows);
   return result;
 }
+
+namespace {
 
 /// What is asked, in the words of the router.
 struct Asked {

@@ -63,6 +63,12 @@ struct ToldGroups {
 void explain(const std::function<const topology::Snapshot&()>& index, const ExplainSources& sources,
              std::string path, std::string method, std::function<void(krm::Json document)> done);
 
+/// {"found", and of the stored slice "endpoints", "conditions", "shardSelector", "shards" with why
+/// each other one is not}. Part of explain_path().
+[[nodiscard]] krm::Json explain_slice(const topology::Snapshot& index,
+                                      const ExplainSources& sources, std::string_view cluster,
+                                      std::string_view name);
+
 /// Every form that a path may have here and where it leads, as route() decides of an example; what
 /// is not served is not told. Part of /debug/routes.
 [[nodiscard]] krm::Json route_forms(const topology::Snapshot& index, const ExplainSources& sources);

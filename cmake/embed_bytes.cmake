@@ -1,0 +1,20 @@
+# kintsugi_embed_page(<target> <folder>): the files of the folder are part of the target as they are, as proxy/console/page_files.h has
+# them. Their bytes are put in by the assembler: no program besides the compiler is needed.
+function(kintsugi_embed_page target folder)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/page_files.cc)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*)
+  set(symbols)
+  set(rows)
+  set(number 0)
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME)
+    set(symbol kintsugi_page_${number})
+    string(APPEND symbols "asm(\".pushsection .rodata\\n\" \"${symbol}: .incbin \\\"${file}\\\"\\n\" \"${symbol}_end: .byte 0\\n.popsection\");\n"
+      "extern \"C\" {\nextern const char ${symbol}[];\nextern const char ${symbol}_end[];\n}\n")
+    string(APPEND rows "      {\"${name}\", {${symbol}, static_cast<std::size_t>(${symbol}_end - ${symbol})}},\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "#include \"proxy/console/page_files.h\"\n\n${symbols}\nnamespace kintsugi::proxy {\nstd::span<const PageFile> page_files() {\n  static const PageFile kFiles[] = {\n${rows}  };\n  return kFiles;\n}\n}  // namespace kintsugi::proxy\n")
+  set_source_files_properties(${out} PROPERTIES OBJECT_DEPENDS "${files}" SKIP_PRECOMPILE_HEADERS ON)
+  target_sources(${target} PRIVATE ${out})
+endfunction()

@@ -1,0 +1,77 @@
+import { signal } from "@preact/signals";
+
+export type Row = { id: string } & Record<string, any>;
+export type Rows = Map<string, Row>;
+export const views = ["overview", "shards", "streams", "slices", "partitions"] as const;
+export type View = (typeof views)[number];
+
+export const rows = Object.fromEntries(views.map((view) => [view, signal<Rows>(new Map())])) as Record<View, ReturnType<typeof signal<Rows>>>;
+/** What the connection is, in words; "": all is well. */
+export const trouble = signal("");
+export const generated = signal("");
+export const viewer = signal<{ user: string; groups: string[] } | null>(null);
+export const needsToken = signal(false);
+/** Kept here only: gone with the tab. */
+let token = "";
+export const setToken = (text: string) => { token = text; needsToken.value = false; connect(); };
+
+/** Page and its parameters, from the fragment: #/watches?filter=x */
+export const place = signal(parse());
+function parse() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { page: path || "map", params: new URLSearchParams(query ?? "") };
+}
+addEventListener("hashchange", () => { place.value = parse(); });
+export function setParam(name: string, value: string) {
+  const { page, params } = place.peek();
+  const next = new URLSearchParams(params);
+  if (value) next.set(name, value); else next.delete(name);
+  const query = next.toString();
+  history.replaceState(null, "", `#/${page}${query ? "?" + query : ""}`);
+  place.value = { page, params: next };
+}
+
+export async function ask(path: string, signal?: AbortSignal): Promise<Response> {
+  const answer = await fetch("api/v1/" + path, { headers: token ? { authorization: "Bearer " + token } : {}, cache: "no-store", credentials: "same-origin", signal });
+  if (answer.status === 401) needsToken.value = true;
+  return answer;
+}
+
+type Line = { view?: View; op: "reset" | "upsert" | "remove" | "tick"; items?: Row[]; generated?: string };
+function take(line: Line) {
+  generated.value = line.generated ?? new Date().toISOString();
+  if (!line.view) return;
+  const now: Rows = line.op === "reset" ? new Map() : new Map(rows[line.view].peek());
+  for (const item of line.items ?? []) if (line.op === "remove") now.delete(item.id); else now.set(item.id, item);
+  rows[line.view].value = now;
+}
+
+let running: AbortController | null = null;
+let pause = 1;
+export async function connect() {
+  running?.abort();
+  const mine = (running = new AbortController());
+  try {
+    const first = await ask("overview", mine.signal);
+    if (!first.ok) throw new Error(first.status === 401 ? "this needs a certificate or a token" : `the proxy answers ${first.status}`);
+    viewer.value = (await first.json()).viewer;
+    const stream = await ask("live?views=" + views.join(","), mine.signal);
+    if (!stream.ok) throw new Error(`the proxy answers ${stream.status}`);
+    trouble.value = "";
+    pause = 1;
+    const reader = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) throw new Error("the proxy has ended the stream");
+      const lines = (rest + value).split("\n");
+      rest = lines.pop()!;
+      lines.forEach((line) => take(JSON.parse(line)));
+    }
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    trouble.value = `Not live: ${(error as Error).message}.`;
+    if (!needsToken.peek()) setTimeout(() => { if (running === mine) connect(); }, 1000 * pause);
+    pause = Math.min(30, pause * 2);
+  }
+}
