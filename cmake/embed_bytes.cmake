@@ -1,4 +1,4 @@
-# kintsugi_embed_page(<target> <folder>): the files of the folder are part of the target as they are, as proxy/console/page_files.h has
+# kintsugi_embed_page(<target> <folder>): the files of the folder are part of the target as they are, as proxy/console/internal/page_files.h has
 # them. Their bytes are put in by the assembler: no program besides the compiler is needed.
 function(kintsugi_embed_page target folder)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/page_files.cc)
@@ -14,7 +14,7 @@ function(kintsugi_embed_page target folder)
     string(APPEND rows "      {\"${name}\", {${symbol}, static_cast<std::size_t>(${symbol}_end - ${symbol})}},\n")
     math(EXPR number "${number} + 1")
   endforeach()
-  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "#include \"proxy/console/page_files.h\"\n\n${symbols}\nnamespace kintsugi::proxy {\nstd::span<const PageFile> page_files() {\n  static const PageFile kFiles[] = {\n${rows}  };\n  return kFiles;\n}\n}  // namespace kintsugi::proxy\n")
+  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "#include \"proxy/console/internal/page_files.h\"\n\n${symbols}\nnamespace kintsugi::proxy {\nstd::span<const PageFile> page_files() {\n  static const PageFile kFiles[] = {\n${rows}  };\n  return kFiles;\n}\n}  // namespace kintsugi::proxy\n")
   set_source_files_properties(${out} PROPERTIES OBJECT_DEPENDS "${files}" SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE ${out})
 endfunction()

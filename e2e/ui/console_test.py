@@ -74,7 +74,7 @@ class InABrowser(unittest.TestCase):
         shown = self.tell({"read": {"page": "slices", "selector": "[data-slice] > summary"}}, "texts")
         self.assertEqual(sorted(shown), sorted(f"{one['name']}: {one['export']}, {len(one['endpoints'])} endpoints" for one in view("slices")))
 
-    def test_3_OPT704_texts_of_objects_are_texts(self):
+    def test_3_OP_T704_texts_of_objects_are_texts(self):
         name = "<img src=x onerror=alert(1)>"
         self.tell({"read": {"page": "path?path=" + name, "selector": "#explained"}}, "texts")
         self.assertEqual([one for one in self.found if "console" in one], [])

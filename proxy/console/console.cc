@@ -5,7 +5,9 @@
 
 #include "auth/x509_identity.h"
 #include "proxy/console/console_answer.h"
-#include "proxy/console/live_views.h"
+#include "proxy/console/internal/live_views.h"
+#include "proxy/console/internal/static_files.h"
+#include "proxy/console/internal/view_rows.h"
 #include "serving/waiting_request.h"
 
 namespace kintsugi::proxy {
@@ -40,10 +42,16 @@ Json viewer_of(const http::PeerInfo& peer) {
 
 }  // namespace
 
+struct Console::State {
+  explicit State(const AdminParams& admin) : live(admin, rates, started) {}
+  const TimePoint started = Clock::now();
+  const StaticFiles files;
+  Rates rates;
+  LiveViews live;
+};
+
 Console::Console(const AdminParams& admin)
-    : admin_(admin),
-      started_(Clock::now()),
-      live_(std::make_unique<LiveViews>(admin, rates_, started_)) {}
+    : admin_(admin), state_(std::make_unique<State>(admin)) {}
 
 Console::~Console() = default;
 
@@ -70,7 +78,7 @@ std::unique_ptr<http::RequestHandler> Console::on_request(http::RequestHead head
     return console_answer(head, stream, 308, std::move(headers), {});
   }
   if (is_public(path)) {
-    return files_.answer(head, stream, path.substr(std::string_view("/ui/").size()));
+    return state_->files.answer(head, stream, path.substr(std::string_view("/ui/").size()));
   }
   const krm::Query query(question == std::string_view::npos ? std::string_view()
                                                             : all.substr(question + 1));
@@ -83,7 +91,7 @@ std::unique_ptr<http::RequestHandler> Console::on_request(http::RequestHead head
     return answer_explain(std::move(head), stream, query);
   }
   if (name == "live" && head.method == "GET") {
-    return live_->open(head, stream, query.get("views").value_or(""));
+    return state_->live.open(head, stream, query.get("views").value_or(""));
   }
   return console_error(head, stream, 404,
                        "served here: overview shards streams slices partitions explain live");
@@ -108,8 +116,9 @@ std::unique_ptr<http::RequestHandler> Console::answer_view(http::RequestHead hea
         }
         const TopologyReport topology = admin_.topology();
         const TimePoint now = Clock::now();
-        rates_.take(loops, now);
-        Json out = page_of(rows_of(view, {admin_, loops, topology, rates_, now, started_}), rows);
+        state_->rates.take(loops, now);
+        Json out = page_of(
+            rows_of(view, {admin_, loops, topology, state_->rates, now, state_->started}), rows);
         out["generated"] = rfc3339_micro(unix_microseconds());
         out["viewer"] = viewer_of(stream.peer());
         if (view == "streams") {

@@ -5,12 +5,8 @@
 
 #include "http/handler.h"
 #include "proxy/admin/admin.h"
-#include "proxy/console/static_files.h"
-#include "proxy/console/view_rows.h"
 
 namespace kintsugi::proxy {
-
-class LiveViews;
 
 /// The console (docs/console.md): the page at /ui/ and what it asks at /ui/api/v1/. Who may ask is
 /// decided before. Threads: the control loop's.
@@ -34,11 +30,9 @@ class Console final : public http::Handler {
   [[nodiscard]] std::unique_ptr<http::RequestHandler> answer_explain(http::RequestHead head,
                                                                      http::ResponseStream& stream,
                                                                      const krm::Query& query);
+  struct State;
   const AdminParams& admin_;
-  const TimePoint started_;
-  StaticFiles files_;
-  Rates rates_;
-  std::unique_ptr<LiveViews> live_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace kintsugi::proxy

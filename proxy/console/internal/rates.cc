@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "proxy/console/view_rows.h"
+#include "proxy/console/internal/view_rows.h"
 
 namespace kintsugi::proxy {
 

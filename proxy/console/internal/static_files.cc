@@ -1,4 +1,4 @@
-#include "proxy/console/static_files.h"
+#include "proxy/console/internal/static_files.h"
 
 #include "base/digest.h"
 #include "http/gzip.h"

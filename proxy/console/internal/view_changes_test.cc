@@ -1,4 +1,4 @@
-#include "proxy/console/view_changes.h"
+#include "proxy/console/internal/view_changes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/console/live_views.h"
+#include "proxy/console/internal/live_views.h"
 
 #include <algorithm>
 #include <utility>

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/console/row_page.h"
+#include "proxy/console/internal/row_page.h"
 
 namespace kintsugi::proxy {
 

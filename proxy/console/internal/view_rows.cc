@@ -1,4 +1,4 @@
-#include "proxy/console/view_rows.h"
+#include "proxy/console/internal/view_rows.h"
 
 #include <unistd.h>
 

@@ -8,8 +8,8 @@
 
 #include "http/handler.h"
 #include "net/loop.h"
-#include "proxy/console/view_changes.h"
-#include "proxy/console/view_rows.h"
+#include "proxy/console/internal/view_changes.h"
+#include "proxy/console/internal/view_rows.h"
 
 namespace kintsugi::proxy {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "proxy/admin/admin.h"
-#include "proxy/console/row_page.h"
+#include "proxy/console/internal/row_page.h"
 
 /// The rows of the console's views, of what the admin listener's other answers are made of too.
 namespace kintsugi::proxy {

@@ -1,4 +1,4 @@
-#include "proxy/console/row_page.h"
+#include "proxy/console/internal/row_page.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "http/handler.h"
-#include "proxy/console/page_files.h"
+#include "proxy/console/internal/page_files.h"
 
 namespace kintsugi::proxy {
 
