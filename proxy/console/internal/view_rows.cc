@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/version.h"
+#include "krm/annotations.h"
 #include "proxy/admin/shard_health.h"
 #include "proxy/admin/why_not_ready.h"
 #include "topology/partition_set.h"
@@ -271,7 +272,7 @@ ViewRows overview_rows(const ViewSources& from) {
 
 Json start_of(const Json& object) {
   const std::string cluster(object.at({"metadata", "annotations"}) != nullptr
-                                ? object.text({"metadata", "annotations", "kcp.io/cluster"})
+                                ? object.text({"metadata", "annotations", krm::kClusterAnnotation})
                                 : std::string_view());
   const std::string name(object.text({"metadata", "name"}));
   return Json::object({{"id", cluster + "|" + name}, {"cluster", cluster}, {"name", name}});
@@ -285,7 +286,7 @@ ViewRows slice_rows(const AdminParams& admin) {
     row["export"] =
         (path.empty() ? "" : path + ":") + std::string(slice.text({"spec", "export", "name"}));
     row["partition"] = slice.text({"spec", "partition"});
-    const Json* const mode = slice.at({"metadata", "annotations", "kintsugi.dev/endpoint-mode"});
+    const Json* const mode = slice.at({"metadata", "annotations", krm::kEndpointModeAnnotation});
     row["mode"] = mode != nullptr ? *mode : Json("default");
     const Json told =
         explain_slice(admin.feed.index(), admin.explain, row.text({"cluster"}), row.text({"name"}));
