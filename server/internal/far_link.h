@@ -16,7 +16,7 @@ namespace kintsugi::server {
 /// hands on each byte `delay` after it came, either way. Without a target an HTTP proxy for CONNECT
 /// to ports of 127.0.0.1; with one all connections lead there. A connection takes a round trip
 /// before its first byte moves, as over the distance. Bound: 4 MiB on their way in each direction
-/// of a connection. Source: specs/growing.md 9. Threads: the loop's.
+/// of a connection. Source: GR-508. Threads: the loop's.
 class FarLink final : private net::FdHandler {
  public:
   struct Params {

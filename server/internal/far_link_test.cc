@@ -1,5 +1,4 @@
-// Bytes between regions come late, in order, and all of them (GR-506 to GR-508, specs/growing.md
-// 9).
+// Bytes between regions come late, in order, and all of them (GR-508).
 #include "server/internal/far_link.h"
 
 #include <arpa/inet.h>
