@@ -91,13 +91,8 @@ class Far:
 
     def slices(self):
         client = self.client(0, "/clusters/root")
-        client.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.gears.gear.test"},
-            "spec": {"group": "gear.test", "scope": "Namespaced", "names": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"},
-                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}]}})
-        client.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {
-            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "gears"},
-            "spec": {"resources": [{"group": "gear.test", "name": "gears", "schema": "v1.gears.gear.test", "storage": {"crd": {}}}]}})
+        import trust  # pylint: disable=import-outside-toplevel,import-error
+        trust.export_of(client, "gears")
         times = self.timed(1, "POST", f"/clusters/root{SLICES}", lambda turn: {
             "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice", "metadata": {"name": f"gears-{turn}"},
             "spec": {"export": {"path": "root", "name": "gears"}}})
@@ -105,10 +100,9 @@ class Far:
 
     def failover(self):
         """From the kill of a region's proxy until each of its merged watches has, by the other region's, what was written after it."""
-        sys.path.insert(0, str(HERE.parent / "e2e" / "operations"))
-        from proxy_replicas_test import Follower  # pylint: disable=import-outside-toplevel,import-error
+        from informers import Follower  # pylint: disable=import-outside-toplevel,import-error
         cursor = self.client(1).must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
-        followers = [Follower((self.client(1), self.client(0)), cursor) for _ in range(self.arguments.watches)]
+        followers = [Follower((self.client(1), self.client(0)), cursor, ALL_MAPS) for _ in range(self.arguments.watches)]
         writer, back = self.client(0), []
         writer.must("POST", f"/clusters/root:near{MAPS}", {"metadata": {"name": "before"}})
         self.kit.eventually(lambda: all(("ADDED", "before") in one.names and one.bookmarks for one in followers), 120, "watches that run")
