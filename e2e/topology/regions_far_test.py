@@ -5,6 +5,7 @@ import time
 import unittest
 
 import kit
+import trust
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ALL_MAPS = "/clusters/*/api/v1/configmaps"
@@ -57,13 +58,7 @@ class RegionsFar(unittest.TestCase):
 
     def test_GR_502_slices_name_the_proxies_of_their_regions(self):
         client = self.client("us-east-1", "/clusters/root")
-        client.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.gears.gear.test"},
-            "spec": {"group": "gear.test", "scope": "Namespaced", "names": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"},
-                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}]}})
-        client.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {
-            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "gears"},
-            "spec": {"resources": [{"group": "gear.test", "name": "gears", "schema": "v1.gears.gear.test", "storage": {"crd": {}}}]}})
+        trust.export_of(client, "gears")
         client.must("POST", SLICES, {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice", "metadata": {"name": "gears-far"},
                                      "spec": {"export": {"path": "root", "name": "gears"}}})
         urls = kit.eventually(lambda: [one["url"] for one in client.must("GET", f"{SLICES}/gears-far")["status"]["endpoints"]])

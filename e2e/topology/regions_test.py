@@ -4,6 +4,7 @@ import signal
 import unittest
 
 import kit
+import trust
 
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 PARTITIONS = "/apis/topology.kcp.io/v1alpha1/partitions"
@@ -19,13 +20,7 @@ def setUpModule():
     urls = {"eu-west-1": f"https://127.0.0.1:{ports[0]}", "us-east-1": f"https://127.0.0.1:{ports[1]}"}
     europe, america = (region_proxy(region, port, urls) for region, port in zip(urls, ports))
     client = installation.client("/clusters/root")
-    client.must("POST", "/apis/apis.kcp.io/v1alpha1/apiresourceschemas", {
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": "v1.gears.gear.test"},
-        "spec": {"group": "gear.test", "scope": "Namespaced", "names": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"},
-                 "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}]}})
-    client.must("POST", "/apis/apis.kcp.io/v1alpha2/apiexports", {
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "gears"},
-        "spec": {"resources": [{"group": "gear.test", "name": "gears", "schema": "v1.gears.gear.test", "storage": {"crd": {}}}]}})
+    trust.export_of(client, "gears")
     export = "services/apiexport/root/gears"
 
 
