@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/store_copy.h"
 #include "cmd/kintsugi/store_flags.h"
+#include "cmd/kintsugi/store_key.h"
 #include "controlplane/quotas/workspace_books.h"
 #include "server/encryption.h"
 #include "store/lmdb/backup.h"
@@ -22,7 +22,7 @@ namespace kintsugi::cmd {
 namespace {
 
 struct Options {
-  std::string from, to, dir, remove, encryption;
+  std::string from, to, dir, remove, encryption, key, after;
   bool repair = false;
   StoreFlags etcd;
 };
@@ -38,13 +38,19 @@ FlagTable flag_table(Options& options) {
   return {
       {"Copies",
        {{"from", "DIR", "",
-         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…; renew, "
-         "finish-upgrade: etcd=URL,…",
+         "backup: the store; restore: the backup; copy: lmdb:DIR or etcd=URL,…; all others: "
+         "etcd=URL,…",
          into(options.from)},
         {"to", "DIR", "",
          "where the copy is made; must not exist or be empty; copy: lmdb:DIR or etcd=URL,…",
          into(options.to)}}},
       copy_flags(options),
+      {"Look",
+       {{"key", "KEY", "",
+         "get: of the object, as list shows it; list, events: what keys begin with",
+         into(options.key)},
+        {"after", "REVISION", "", "events: only later ones; all that etcd has when not given",
+         into(options.after)}}},
       {"Check",
        {{"dir", "DIR", "", "check, rewrite: the store; no shard may be using it",
          into(options.dir)},
@@ -59,42 +65,6 @@ FlagTable flag_table(Options& options) {
          "rewrite: the EncryptionConfiguration; all its keys read, the first one writes",
          into(options.encryption)}}},
   };
-}
-
-/// Keys have NUL between their parts; names hold no '/'. What a damaged one has else is \xNN.
-std::string shown(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\0') {
-      out += '/';
-    } else if (byte < 0x20 || byte > 0x7e || c == '\\') {
-      out += "\\x";
-      out += kHex[byte >> 4U];
-      out += kHex[byte & 15U];
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-/// The key that is shown like this.
-std::string stored(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::string_view code = text.substr(i, 4);
-    unsigned byte = 0;
-    if (code.size() == 4 && code.starts_with("\\x") &&
-        std::from_chars(code.data() + 2, code.data() + 4, byte, 16).ptr == code.data() + 4) {
-      out += static_cast<char>(byte);
-      i += 3;
-    } else {
-      out += text[i] == '/' ? '\0' : text[i];
-    }
-  }
-  return out;
 }
 
 int run_backup(const Options& options) {
@@ -121,7 +91,7 @@ int run_restore(const Options& options) {
               static_cast<unsigned long long>(report->keys),
               static_cast<unsigned long long>(report->revision + 1));
   for (const std::string& key : report->damaged) {
-    std::printf("left out, damaged: %s\n", shown(key).c_str());
+    std::printf("left out, damaged: %s\n", shown_key(key).c_str());
   }
   return 0;
 }
@@ -130,7 +100,7 @@ constexpr int kNothingToCheck = 2;  // no store, or one that is in use
 
 void print_lines(std::string_view before, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
-    std::printf("%s%s\n", std::string(before).c_str(), shown(line).c_str());
+    std::printf("%s%s\n", std::string(before).c_str(), shown_key(line).c_str());
   }
 }
 
@@ -147,7 +117,7 @@ Expected<void> delete_key(const Options& options) {
   if (!opened) {
     return fail(std::move(opened.error()));
   }
-  std::string key = stored(options.remove);
+  std::string key = stored_key(options.remove);
   if (const auto found = (*opened)->get(key); !found && found.error().code() == Errc::kNotFound) {
     return fail(Errc::kNotFound, "--delete: there is no object " + options.remove);
   }
@@ -238,7 +208,7 @@ int run_rewrite(const Options& options) {
     return complain("store rewrite", report.error());
   }
   for (const std::string& kept : report->kept) {
-    std::printf("stays as it is: %s\n", shown(kept).c_str());
+    std::printf("stays as it is: %s\n", shown_key(kept).c_str());
   }
   std::printf("%s: %llu values, %llu of them rewritten, revision %llu\n", options.dir.c_str(),
               static_cast<unsigned long long>(report->values),
@@ -251,34 +221,44 @@ int run_rewrite(const Options& options) {
 
 CommandAbout store_about() {
   Options options;
-  return {"kintsugi store backup|restore|copy|renew|finish-upgrade|check|rewrite [options]",
-          "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
-          "revision.\n"
-          "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
-          "go on\n"
-          "                             1,000,000,000 later, so clients list anew.\n"
-          "copy --from lmdb:DIR --to etcd=URL,… --prefix PREFIX\n"
-          "                             moves a store that nobody serves into etcd, or back; "
-          "revisions go on 1,000,000\n                             later; the source opens with "
-          "--force only from then on. May be killed and repeated.\n"
-          "renew --from etcd=URL,… --prefix PREFIX\n"
-          "                             lets the revisions of a store in etcd go on 1,000,000,000 "
-          "later: after a restore of\n                             etcd that no shard has noticed, "
-          "because its mirror was lost, too.\n"
-          "finish-upgrade --from etcd=URL,… --prefix PREFIX\n"
-          "                             ends an upgrade: only this release and later ones open the "
-          "store from then on.\n                             Refused while an older one is at "
-          "work.\n"
-          "check --dir DIR              reads every page and record of a store that is not in use "
-          "and says what is\n                             damaged; ends with 1 then, with 2 when "
-          "no store is there or it is in use. --repair mends it\n                             "
-          "where nothing is lost by that.\n"
-          "rewrite --dir DIR --encryption-provider-config FILE\n"
-          "                             writes the values of a store that is not in use with the "
-          "first key of FILE,\n                             old versions too; may be killed and "
-          "repeated.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
-          {"backup", "restore", "copy", "renew", "finish-upgrade", "check", "rewrite"},
-          without_setters(flag_table(options))};
+  return {
+      "kintsugi store "
+      "backup|restore|copy|renew|finish-upgrade|get|list|events|defrag|check|rewrite [options]",
+      "backup --from DIR --to DIR   copies the data of a shard that may be running, as of one "
+      "revision.\n"
+      "restore --from DIR --to DIR  makes the data folder of a shard from a backup; revisions "
+      "go on\n"
+      "                             1,000,000,000 later, so clients list anew.\n"
+      "copy --from lmdb:DIR --to etcd=URL,… --prefix PREFIX\n"
+      "                             moves a store that nobody serves into etcd, or back; "
+      "revisions go on 1,000,000\n                             later; the source opens with "
+      "--force only from then on. May be killed and repeated.\n"
+      "renew --from etcd=URL,… --prefix PREFIX\n"
+      "                             lets the revisions of a store in etcd go on 1,000,000,000 "
+      "later: after a restore of\n                             etcd that no shard has noticed, "
+      "because its mirror was lost, too.\n"
+      "finish-upgrade --from etcd=URL,… --prefix PREFIX\n"
+      "                             ends an upgrade: only this release and later ones open the "
+      "store from then on.\n                             Refused while an older one is at "
+      "work.\n"
+      "get|list|events --from etcd=URL,… --prefix PREFIX\n"
+      "                             prints an object as it is stored, revision, bytes and key "
+      "of all objects, or what\n                             happened to them; whoever serves "
+      "the store goes on.\n"
+      "defrag --from etcd=URL,…     lets the members of an etcd write their files anew, one "
+      "after the other, the leader\n                             last; a member does nothing "
+      "else meanwhile. Refused while one does not answer.\n"
+      "check --dir DIR              reads every page and record of a store that is not in use "
+      "and says what is\n                             damaged; ends with 1 then, with 2 when "
+      "no store is there or it is in use. --repair mends it\n                             "
+      "where nothing is lost by that.\n"
+      "rewrite --dir DIR --encryption-provider-config FILE\n"
+      "                             writes the values of a store that is not in use with the "
+      "first key of FILE,\n                             old versions too; may be killed and "
+      "repeated.\nThe data of a shard of `kintsugi up` is in <dir>/shards/<name>/data.",
+      {"backup", "restore", "copy", "renew", "finish-upgrade", "get", "list", "events", "defrag",
+       "check", "rewrite"},
+      without_setters(flag_table(options))};
 }
 
 int run_store(const std::vector<std::string>& arguments) {
@@ -294,6 +274,12 @@ int run_store(const std::vector<std::string>& arguments) {
   }
   if (action == "finish-upgrade") {
     return run_store_finish_upgrade(options.from, options.etcd);
+  }
+  if (action == "get" || action == "list" || action == "events") {
+    return run_store_look(action, {options.from, options.key, options.after, options.etcd});
+  }
+  if (action == "defrag") {
+    return run_store_defrag(options.from, options.etcd);
   }
   if (action == "renew") {
     return run_store_renew(options.from, options.etcd);

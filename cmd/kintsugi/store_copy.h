@@ -24,6 +24,19 @@ int run_store_renew(const std::string& from, StoreFlags etcd);
 /// @param from  "etcd=URL,…"
 int run_store_finish_upgrade(const std::string& from, StoreFlags etcd);
 
+/// Writes the files of etcd's members anew, one after the other (GR-126). @param from  "etcd=URL,…"
+int run_store_defrag(const std::string& from, StoreFlags etcd);
+
+/// As typed.
+struct StoreLook {
+  std::string from;   ///< "etcd=URL,…"
+  std::string key;    ///< of get; what keys begin with
+  std::string after;  ///< of events
+  StoreFlags etcd;
+};
+/// Prints what is in a store in etcd, whoever serves it (GR-106). @param action  get, list, events
+int run_store_look(const std::string& action, StoreLook look);
+
 /// As typed, with the password. @error kConfig
 [[nodiscard]] Expected<store::EtcdParams> etcd_params(const StoreFlags& flags);
 

@@ -61,6 +61,12 @@ class Members:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def store(*arguments, expect=0):
+    run = subprocess.run([str(kit.BINARY), "store", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == expect, f"{arguments}: {run.returncode}\n{run.stdout}{run.stderr}"
+    return run
+
+
 @unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
 class EtcdMembers(unittest.TestCase):
     @classmethod
@@ -114,3 +120,31 @@ class EtcdMembers(unittest.TestCase):
         self.assertEqual(len(told), len(set(told)), "each once")
         listed = {item["metadata"]["name"] for item in client.must("GET", MAPS)["items"]}
         self.assertEqual(set(names) - listed, set())
+
+    def test_GR_106_126_what_is_stored_and_files_written_anew(self):
+        client = self.up.client()
+        for text in ("one", "two"):
+            client.must("POST" if text == "one" else "PUT", MAPS if text == "one" else f"{MAPS}/seen", {"metadata": {"name": "seen"}, "data": {"at": text}})
+        client.must("POST", MAPS, {"metadata": {"name": "gone"}})
+        client.must("DELETE", f"{MAPS}/gone")
+        etcd = "--from", "etcd=" + ",".join(self.members.clients), "--prefix", "/kintsugi/shards/root"
+        listed = store("list", *etcd)
+        keys = [line.split(" ", 2) for line in listed.stdout.splitlines()]
+        key, = [key for _, _, key in keys if key.endswith("/default/seen")]
+        self.assertFalse([one for one in keys if one[2].endswith("/default/gone")])
+        self.assertEqual(listed.stderr, f"{len(keys)} objects\n")
+        shown = json.loads(store("get", *etcd, "--key", key).stdout)
+        self.assertEqual(shown["data"], {"at": "two"})
+        self.assertEqual([line.split(" ", 3)[1] for line in store("events", *etcd, "--key", key).stdout.splitlines()], ["PUT", "PUT"])
+        gone = key.removesuffix("seen") + "gone"
+        self.assertEqual([line.split(" ", 3)[1] for line in store("events", *etcd, "--key", gone).stdout.splitlines()], ["PUT", "DELETE"])
+        self.assertIn(f"--key: there is no object {gone}", store("get", *etcd, "--key", gone, expect=1).stderr)
+
+        ended = store("defrag", *etcd[:2]).stdout.splitlines()
+        self.assertEqual(len(ended), 3, ended)
+        self.assertEqual(["(leader)" in line for line in ended], [False, False, True])
+        client.must("POST", MAPS, {"metadata": {"name": "after"}})
+        one = etcd[1].split(",")[0]
+        self.assertEqual(len([line for line in store("defrag", "--from", one).stdout.splitlines() if "left as it is" in line]), 2)
+        away = kit.free_port()
+        self.assertIn(f"http://127.0.0.1:{away}", store("defrag", "--from", f"{etcd[1]},http://127.0.0.1:{away}", expect=1).stderr)

@@ -70,6 +70,20 @@ class EtcdPrefix {
                                     std::vector<std::string>* damaged = nullptr);
   /// The same of rows whose key begins so, that are no objects; as of now.
   [[nodiscard]] Expected<void> each_record(std::string_view key, const RowVisit& visit);
+  /// One row, as of then. @error kNotFound; else as each().
+  [[nodiscard]] Expected<std::string> get(std::string_view key);
+  struct Event {
+    Revision revision = 0;
+    bool is_delete = false;
+    std::string_view key;
+    std::string_view value;  ///< of a put; what it is if it does not hold: "", is_damaged
+    bool is_damaged = false;
+  };
+  using EventVisit = std::function<void(const Event& event)>;
+  /// What happened to rows after that revision of the store, of which etcd has history (0: all), up
+  /// to now, in order. @returns the first revision of which something would have been told.
+  /// @error kCompacted that history is gone; kUnavailable.
+  [[nodiscard]] Expected<Revision> each_event(Revision after, const EventVisit& visit);
   /// It opens by force only, and nobody writes on that was there before.
   /// @error kConflict a row was written since look(); kUnavailable.
   [[nodiscard]] Expected<void> mark_moved(const std::string& place);

@@ -157,5 +157,47 @@ TEST_F(EtcdPrefixTest, GR_405_AStoreWhoseRevisionsWentOnLaterIsAnotherOne) {
   EXPECT_NE(incarnation(*tool_), first);
 }
 
+TEST_F(EtcdPrefixTest, GR_106_OneRowAndWhatHappenedAreTold) {
+  Store& store = **store_;
+  write(store, put("a", "1"), put("gone", "1"));
+  write(store, put("a", "two"));
+  write(store, erase("gone"));
+  ASSERT_TRUE(put_raw(prefix_ + "/o/stranger", "no trailer"));
+  ASSERT_TRUE(tool_->look());
+  EXPECT_EQ(*tool_->get("a"), "two");
+  EXPECT_EQ(tool_->get("gone").error().code(), Errc::kNotFound);
+
+  const auto told = [this](Revision after) {
+    std::vector<std::string> lines;
+    const auto first = tool_->each_event(after, [&lines](const EtcdPrefix::Event& event) {
+      lines.push_back(std::string(event.is_delete    ? "-"
+                                  : event.is_damaged ? "!"
+                                                     : "+") +
+                      std::string(event.key) + '=' + std::string(event.value));
+    });
+    EXPECT_TRUE(first) << first.error().to_string();
+    EXPECT_TRUE(!first || after == 0 || *first == after + 1);
+    return lines;
+  };
+  EXPECT_THAT(told(0), ElementsAre("+a=1", "+gone=1", "+a=two", "-gone="));
+  EXPECT_THAT(told(store.get("a")->modified), ElementsAre("-gone="));
+  EXPECT_THAT(told(synchronized(store)), ElementsAre());
+}
+
+TEST_F(EtcdPrefixTest, GR_106_HistoryThatIsGoneIsSaid) {
+  Store& store = **store_;
+  write(store, put("a", "1"));
+  write(store, put("a", "2"));
+  const auto at = tool_->newest();
+  ASSERT_TRUE(at);
+  ASSERT_TRUE(compact_raw(test_etcd().url(), *at));
+  ASSERT_TRUE(tool_->look());
+  const auto nothing = [](const EtcdPrefix::Event&) {};
+  EXPECT_EQ(tool_->each_event(1, nothing).error().code(), Errc::kCompacted);
+  const auto first = tool_->each_event(0, nothing);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*first, *at + 1) << "a store that was never elsewhere counts as etcd does";
+}
+
 }  // namespace
 }  // namespace kintsugi::store
