@@ -140,6 +140,16 @@ TEST_F(Watch, WhenTheStoreDoesNotTellWhatIsNewest_GR119_NoneBeginsAheadOfIt) {
   EXPECT_EQ(watch("&resourceVersion=0").status(), 200);
 }
 
+TEST_F(Watch, WhenTheStoreDoesNotTellWhatIsNewest_GR120_NoBookmarkSaysThatNothingHappened) {
+  const std::string short_one = now() + "&allowWatchBookmarks=true&timeoutSeconds=3";
+  Exchange before = watch(short_one);
+  ASSERT_TRUE(server.run_until([&] { return shown(before) == "BOOKMARK "; }));
+  server.lose_store();
+  Exchange meanwhile = watch(short_one);
+  ASSERT_TRUE(server.run_until([&] { return meanwhile.stream().ended; }));
+  EXPECT_EQ(shown(meanwhile), "");
+}
+
 TEST_F(Watch, WhenAM288VersionIsNoNumber_IsRefusedAsRecorded) {
   Exchange refused = watch("&resourceVersion=abc");
   EXPECT_EQ(refused.status(), 500);

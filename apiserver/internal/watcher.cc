@@ -379,6 +379,15 @@ void Watcher::linger() {
   });
 }
 
+/// A store that others write, too, may not know for a while what they have written.
+bool Watcher::is_news() const {
+  if (!server_.store().is_shared()) {
+    return true;
+  }
+  const Expected<void> health = server_.store().health();
+  return health || health.error().code() != Errc::kUnavailable;
+}
+
 void Watcher::arm_timer() {
   const TimePoint now = server_.loop().now();
   TimePoint next = std::min(deadline_, behind_until_);
@@ -398,7 +407,7 @@ void Watcher::on_timer() {
     return;
   }
   const bool due = now >= next_bookmark_ || now + kLastBookmark >= deadline_;
-  if (due && phase_ == Phase::kLive && server_.hub().applied() >= revision_) {
+  if (due && phase_ == Phase::kLive && server_.hub().applied() >= revision_ && is_news()) {
     send_bookmark(server_.hub().applied(), false);
   }
   if (now >= next_bookmark_) {

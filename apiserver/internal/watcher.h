@@ -90,6 +90,7 @@ class Watcher final : public Producer {
   /// True when the event waits for the webhook now.
   bool convert(WatchType type, std::string_view value, store::Revision revision);
   void send_bookmark(store::Revision revision, bool initial_end) noexcept;
+  [[nodiscard]] bool is_news() const;
   void put(const SharedBytes& bytes) noexcept;
   void put_frame(const std::string& frame) noexcept;
   void end() noexcept { end_with(http::kWebSocketNormal); }

@@ -139,6 +139,9 @@ class FakeServer {
         inner().synchronize(std::move(done));
       }
     }
+    [[nodiscard]] Expected<void> health() const override {
+      return is_lost ? Expected<void>(fail(Errc::kUnavailable)) : inner().health();
+    }
     bool is_lost = false;
   };
 
