@@ -118,6 +118,19 @@ class Ends(Case):
         other.start()
         tenant.until("MessagingConnector", "remote", "Connected")
         tenant.until("MessagingConnector", "remote")
+        code, errors = self.worker.ask("/debug/messaging/errors", self.worker.metrics_address)
+        self.assertEqual(code, 200)
+
+        def events():
+            return json.dumps(tenant.client.must("GET", "/apis/events.k8s.io/v1/namespaces/ms072/events")["items"])
+
+        kit.eventually(lambda: "MessagingConnector" in events(), what="an event of the connector")
+        self.assertNotIn(word, errors + events() + self.worker.log.read_text())
+        journals = [one for one in (self.worker.dir / "data").rglob("*") if one.is_file()]
+        self.assertTrue([one for one in journals if one.stat().st_size > 0], journals)
+        for one in journals:
+            for text in (word.encode(), base64.b64encode(word.encode())):
+                self.assertNotIn(text, one.read_bytes(), one)
         # What is wrong with others is said, and changes nothing.
         tenant.make("MessagingConnector", {"metadata": {"name": "wrong"}, "spec": {
             "endpointHosts": [{"host": "127.0.0.1", "port": other.port}], "addresses": [{"name": "all", "pattern": "a//b"}]}})

@@ -25,8 +25,8 @@ class Infras(Case):
         tenant.plan()
         return tenant
 
-    def forwarder(self, name):
-        made = Forwarder(artemis.port, name)
+    def forwarder(self, name, to=None):
+        made = Forwarder((to or artemis).port, name)
         self.addCleanup(made.close)
         return made
 
@@ -43,7 +43,7 @@ class Infras(Case):
         return {one["host"]: one for one in tenant.get("MessagingInfra", "infra1")["status"].get(what, [])}
 
     def test_MS003_MS004_MR24_a_connector_from_each_router_to_each_broker(self):
-        brokers = [self.forwarder(name) for name in ("b0", "b1")]
+        brokers = [self.forwarder("b0"), self.forwarder("b1", amqp.Artemis("b1", memory=128, global_max_size=64 << 20).start_for(self))]
         routers = self.routers("R0", "R1")
         brokers[1].refused.add(routers[1].process.pid)
         tenant = self.infra("ms003", routers, brokers)

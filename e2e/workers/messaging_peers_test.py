@@ -425,6 +425,10 @@ class Broker(unittest.TestCase):
         for attribute, wanted in (("Version", (True, "2.44.0")), ("GlobalMaxSize", (True, GLOBAL_MAX_SIZE)),
                                   ("Nope", (False, "Problem while retrieving attribute Nope"))):
             self.assertEqual(self.client.attribute("broker", attribute), wanted)
+        known, node = self.client.attribute("broker", "NodeID")
+        self.assertTrue(known)
+        self.assertRegex(node, r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+        self.assertEqual(self.client.attribute("broker", "NodeID"), (True, node))
         listed = json.loads(self.ask("listQueues", "", 1, 1000)[1])
         self.assertTrue(listed["data"] and all(isinstance(one, str) for row in listed["data"] for one in row.values()), listed)
         self.assertEqual(listed["count"], len(listed["data"]))

@@ -99,6 +99,55 @@ class Records(messaging_faults.Case):
         self.call_broker("b0")
         self.tenant.ready("waits")
 
+    def call_brokers(self, *hosts):
+        """The infra's one broker by all of these names."""
+        endpoints = [{"host": one, "address": "127.0.0.1", "port": self.broker.port, "group": "default"} for one in hosts]
+        self.patch("MessagingInfra", "infra1", {"spec": {"brokers": {"max": len(hosts), "endpoints": endpoints}}})
+
+    def asked_of_brokers(self, *operations):
+        return sum(self.one.metric("messaging_mgmt_requests_total", component_kind="broker", op=op) for op in operations)
+
+    def refused(self):
+        said = self.tenant.until("MessagingInfra", "infra1", "BrokersConnected", "False", "SameBroker", deadline=40)
+        for host in ("b0", "b1"):
+            self.assertIn(f"broker {host}", said["message"])
+        kit.eventually(lambda: self.tenant.condition("MessagingInfra", "infra1")["message"] == said["message"], what="Ready says why")
+
+    def addresses_at_broker(self):
+        done, names = self.client.broker("broker", "getAddressNames", connection="broker")
+        self.assertTrue(done, names)
+        return names
+
+    def test_BH10_two_names_of_one_broker_are_refused_and_nothing_is_lost(self):
+        self.tenant.address("kept")
+        self.tenant.address("news", "topic")  # without a queue: what nobody wants by a name would go by it
+        self.tenant.ready("kept", "news")
+        kept, news = f"{self.space_id}/kept", f"{self.space_id}/news"
+        self.addCleanup(self.call_brokers, "b0")
+        self.call_brokers("b0", "b1")
+        self.refused()
+        writes = ("createAddress", "createQueue", "deleteAddress", "destroyQueue", "updateQueue", "addAddressSettings", "removeAddressSettings")
+        before = self.asked_of_brokers(*writes)
+        self.assertGreaterEqual(before, 3)
+        self.tenant.address("later")
+        self.tenant.address("other", "anycast")
+        self.tenant.ready("other")
+        self.assertEqual(self.asked_of_brokers(*writes), before)
+        self.assertEqual(self.names(self.space_id), [kept])
+        for stop in (self.end, self.kill):
+            self.restart(lambda: None, stop)
+            self.refused()
+            self.tenant.address("other" + stop.__name__, "anycast")
+            self.tenant.ready("other" + stop.__name__)
+            # Until the second has said which one it is the first may make something: nothing goes.
+            self.assertEqual(self.asked_of_brokers("deleteAddress", "destroyQueue"), 0)
+            self.assertIn(news, self.addresses_at_broker())
+        self.call_brokers("b0")
+        self.tenant.until("MessagingInfra", "infra1")
+        self.tenant.ready("kept", "news", "later", deadline=40)
+        self.assertEqual(self.names(self.space_id), [kept, f"{self.space_id}/later"])
+        self.assertIn(news, self.addresses_at_broker())
+
     def twins(self):
         """Two Addresses of one spec.address, made in one second, the first of which is there before the second and has the larger uid."""
         for number in range(40):

@@ -25,6 +25,7 @@ class Requirements(messaging_addresses.Case):
     def infras(cls):
         cls.infra("two", 2, cls.brokers, brokers={"queueMemory": "10Mi"})
         cls.infra("trans", 1, cls.brokers, capabilities=["transactional"])
+        cls.infra("near", 1, cls.brokers[:1])
 
     def setUp(self):
         self.routers_here = self.routers["two"]
@@ -109,6 +110,54 @@ class Requirements(messaging_addresses.Case):
         taken = {local: self.status(local).get("brokers", []) for local in ("big0", "big1")}
         free = [broker.name for broker in self.brokers if [broker.name] not in (self.hosts("planned"), self.hosts("own"))]
         self.assertEqual(sorted(one["host"] for hosts in taken.values() for one in hosts), free)
+
+    def test_MS074_MR35_forwarders_move_messages_to_and_from_another_server(self):
+        _, far = self.brokers
+        for name in ("outside", "inbox"):
+            self.ask(far, "broker", "createAddress", name, "ANYCAST")
+            self.addCleanup(self.ask, far, "broker", "deleteAddress", name)
+            self.ask(far, "broker", "createQueue", json.dumps({"name": name, "address": name, "routing-type": "ANYCAST", "durable": True}))
+            self.addCleanup(self.ask, far, "broker", "destroyQueue", name, True)
+        self.use("near", connectors=[{"name": "far", "endpointHosts": [{"host": "127.0.0.1", "port": far.port}]}])
+        [router] = self.routers["near"]
+
+        def forwards(remote, direction):
+            return [{"name": "f", "remoteAddress": remote, "direction": direction}]
+
+        self.make("news", "topic")
+        self.make("sent", forwarders=forwards("far/outside", "out"))
+        self.make("got", forwarders=forwards("far/inbox", "in"))
+        self.make("sub", "subscription", topic="news", forwarders=forwards("far/outside", "out"))
+        self.ready("news", "sent", "got", "sub")
+        for local in ("sent", "got", "sub"):
+            kit.eventually(lambda one=local: self.status(one)["forwarders"] == [{"name": "f", "isReady": True, "messages": []}], what=f"{local} forwards")
+        do, there = self.open(), self.at(far)
+
+        self.assertEqual(do("send", address="sent", bodies=["away"])["accepted"], 1)
+        self.assertEqual(self.client.do("receive", connection=there, address="outside")["bodies"], ["away"])
+        self.assertEqual(self.client.do("send", connection=there, address="inbox", bodies=["home"])["accepted"], 1)
+        self.assertEqual(do("receive", address="got")["bodies"], ["home"])
+        self.assertEqual(do("send", address="news", bodies=["told"])["accepted"], 1)
+        self.assertEqual(self.client.do("receive", connection=there, address="outside")["bodies"], ["told"])
+        held = {kind: sorted(one["name"] for one in self.of(router, kind)) for kind in ("address", "autoLink", "linkRoute")}
+        self.assertEqual(len(held["autoLink"]), 2 + 2 + 1 + 3)
+        # What is refused has nothing at the router.
+        for local, kind, remote, direction, field in (
+                ("back", "subscription", "far/inbox", "in", "spec.forwarders[0].direction"), ("cast", "anycast", "far/outside", "out", "spec.forwarders[0].direction"),
+                ("many", "multicast", "far/outside", "out", "spec.forwarders[0].direction"), ("other", "topic", "far/outside", "out", "spec.forwarders[0].direction"),
+                ("dead", "deadLetter", "far/outside", "out", "spec.forwarders[0].direction"), ("bare", "queue", "outside", "out", "spec.forwarders[0].remoteAddress"),
+                ("empty", "queue", "far/", "in", "spec.forwarders[0].remoteAddress"), ("nobody", "queue", "nobody/outside", "out", "nobody")):
+            with self.subTest(local):
+                self.make(local, kind, forwarders=forwards(remote, direction), **({"topic": "news"} if kind == "subscription" else {}))
+                self.assertIn(field, self.until(local, "Validated", "False")["message"])
+        self.passes()
+        self.assertEqual({kind: sorted(one["name"] for one in self.of(router, kind)) for kind in held}, held)
+        # Who forwards no more keeps its queue.
+        self.patch("sent", {"spec": {"forwarders": None}})
+        kit.eventually(lambda: len(self.of(router, "autoLink")) == len(held["autoLink"]) - 1, what="its link is gone")
+        self.ready("sent")
+        self.assertEqual(do("send", address="sent", bodies=["stays"])["accepted"], 1)
+        self.assertEqual(do("receive", address="sent")["bodies"], ["stays"])
 
     def test_MD2_MR22_MR34_both_fronts_are_one_model(self):
         self.use("two")

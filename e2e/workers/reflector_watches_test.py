@@ -55,6 +55,22 @@ class Watches(reflector_faults.Case):
         self.assertLess(second - first, 4 + 2)
         self.assertEqual(self.lists(since), [])
 
+    def test_RT_T015_objects_of_system_clusters_are_left_alone(self):
+        name = self.make("stranger")
+
+        def of(cluster):
+            one = self.client.must("GET", f"{reflector_faults.worker.GREETINGS}/{name}")
+            one["metadata"]["annotations"]["kcp.io/cluster"] = cluster
+            return event("ADDED", one)
+
+        more = of("system:admin") + of("nobody")
+        rule = self.relay.rule(*WATCH, line=lambda line: more + line, times=1)
+        self.one = self.worker().until_ready()
+        self.works()
+        self.assertEqual(rule.hits, 1)
+        kit.eventually(lambda: self.relay.asked("/clusters/nobody/"), 20, "another cluster's is worked on")
+        self.assertEqual(self.relay.asked("/clusters/system:admin/") + self.relay.asked("system%3Aadmin"), [])
+
     def test_RT_T029_a_bookmark_of_another_kind_ends_nothing(self):
         other = {"kind": "Other", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
         rule = self.relay.rule(*WATCH, line=lambda line: event("BOOKMARK", other) + line, times=1)

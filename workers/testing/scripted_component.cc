@@ -94,7 +94,8 @@ int ScriptedComponent::sent_for_entities() const {
   for (const auto& [operation, count] : counts) {
     const bool asks = operation == "QUERY" || operation == "READ" ||
                       operation.substr(0, 3) == "get" || operation == "listQueues" ||
-                      operation == "Version" || operation == "GlobalMaxSize";
+                      operation == "NodeID" || operation == "Version" ||
+                      operation == "GlobalMaxSize";
     out += asks ? 0 : count;
   }
   return out;
@@ -223,6 +224,10 @@ ManagementReply ScriptedComponent::broker(const ManagementRequest& request) {
       return at == addresses.end()
                  ? broker_exception("AMQ229067: Cannot find resource with name " + resource)
                  : broker_reply(krm::Json::array({std::string_view(at->second)}));
+    }
+    if (attribute == "NodeID") {
+      return node.empty() ? broker_exception("Problem while retrieving attribute NodeID")
+                          : broker_reply(std::string_view(node));
     }
     return attribute == "Version" ? broker_reply("2.44.0") : broker_reply(std::int64_t{268435456});
   }

@@ -26,6 +26,7 @@ class ScriptedComponent {
   std::int64_t uptime = 100;
   bool links_active = true;
   // Brokers.
+  std::string node = "n0";  ///< "": it has none
   struct Queue {
     krm::Json attributes;
     std::int64_t id = 0, messages = 0;

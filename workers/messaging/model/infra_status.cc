@@ -43,7 +43,7 @@ Condition brokers_connected(const InfraStatusInput& input) {
       const std::string host(broker.host);
       return condition_of("BrokersConnected", ConditionStatus::kFalse,
                           broker.trouble.empty() ? "NotConnected" : broker.trouble,
-                          "no connection to broker " + host +
+                          (broker.connected ? "broker " : "no connection to broker ") + host +
                               (broker.error.empty() ? "" : ": " + std::string(broker.error)));
     }
   }

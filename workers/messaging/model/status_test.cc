@@ -454,8 +454,7 @@ TEST(InfraStatus, UnsupportedComponentsAndOnDemand) {
   one.brokers[0].trouble = "UnsupportedVersion";
   one.brokers[0].error = "2.31.0";
   one.write();
-  EXPECT_EQ(told(one.last, "BrokersConnected"),
-            "False/UnsupportedVersion: no connection to broker b0: 2.31.0");
+  EXPECT_EQ(told(one.last, "BrokersConnected"), "False/UnsupportedVersion: broker b0: 2.31.0");
   one.input.wanted = false;
   one.write();
   EXPECT_EQ(told(one.last, "Ready"), "False/OnDemand: no space refers to it yet");

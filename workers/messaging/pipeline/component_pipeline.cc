@@ -104,6 +104,14 @@ const RouterCounters& ComponentPipeline::router() const noexcept { return core_-
 const ComponentPipeline::BrokerFacts& ComponentPipeline::broker() const noexcept {
   return core_->broker;
 }
+bool ComponentPipeline::is_unidentified() const noexcept {
+  return !core_->greeted && !core_->trouble;
+}
+bool ComponentPipeline::set_twin(std::string message, TimePoint now) {
+  const bool is_other = core_->set_twin(std::move(message), now);
+  core_->tell();
+  return is_other;
+}
 LinkStatus ComponentPipeline::connector(std::string_view name) const {
   return core_->connector(name);
 }

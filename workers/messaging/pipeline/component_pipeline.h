@@ -100,8 +100,8 @@ class ComponentPipeline {
     /// looked at, and without it none counts as an orphan (BH-4).
     std::function<bool(std::string_view)> ours;
     std::function<void()> facts;  ///< synchronized(), facts of the component, trouble() changed
-    /// Routers: whether others make entities with our owner there. Then what nobody here wants
-    /// stays.
+    /// Routers: whether others make entities with our owner there. Brokers: whether what nobody
+    /// wants here may be wanted by another name of it; asked again at complete(). Then it stays.
     std::function<bool()> shared{};
   };
   ComponentPipeline(Params params, Callbacks callbacks);
@@ -129,7 +129,7 @@ class ComponentPipeline {
   [[nodiscard]] bool wants(ObjectId object) const noexcept;
   /// All objects that there are have said what they want. Until then nothing is taken for an
   /// orphan: what a component holds may be wanted by one that was not read yet.
-  void complete(TimePoint now);
+  void complete(TimePoint now);  ///< also: Callbacks::shared has become false
 
   // The connection.
 
@@ -165,7 +165,7 @@ class ComponentPipeline {
   /// Everything wanted was applied at least once since it connected, and nothing waits.
   [[nodiscard]] bool synchronized() const noexcept;
   /// Why it is of no use as a whole: "UnsupportedRouter", "UnsupportedVersion", "Forbidden",
-  /// "ConnectionLost", …; reason and message.
+  /// "SameBroker", "ConnectionLost", …; reason and message.
   struct Trouble {
     std::string_view reason;
     std::string message;
@@ -176,8 +176,17 @@ class ComponentPipeline {
     std::string version;
     std::int64_t global_max_size = 0;
     std::int64_t queues = 0;  ///< of ours
+    /// Its own identity, told at each connect and kept until it tells another; "": it told none.
+    std::string node;
   };
   [[nodiscard]] const BrokerFacts& broker() const noexcept;
+  /// A broker that may be there, or is, and has not said which one it is.
+  [[nodiscard]] bool is_unidentified() const noexcept;
+  /// By another name it is a component, too: as long as that is so it is asked which one it is at
+  /// each connect, and nothing else is sent (BH-10).
+  /// @param message  of trouble() then; "": it is not
+  /// @returns whether that is another thing than before
+  bool set_twin(std::string message, TimePoint now);
   /// State of a connector of ours, by entity name.
   [[nodiscard]] LinkStatus connector(std::string_view name) const;
   [[nodiscard]] std::size_t entities() const noexcept;

@@ -1,5 +1,7 @@
 // A broker's management, as recorded.
 #include <algorithm>
+#include <random>
+#include <string>
 
 #include "workers/messaging/testing/fake_tables.h"
 
@@ -22,6 +24,16 @@ constexpr std::string_view kSettingsKeys[] = {
     "expiryDelay",      "minExpiryDelay", "maxExpiryDelay",  "expiryAddress",
     "deadLetterAddress"};
 
+/// Like no other one, in any process.
+std::string new_node() {
+  std::random_device source;
+  std::string out;
+  for (int i = 0; i < 4; ++i) {
+    out.append(out.empty() ? "" : "-").append(std::to_string(source()));
+  }
+  return out;
+}
+
 /// Of matches: `#` is everything below, `*` one word.
 bool is_matched(std::string_view match, std::string_view address) {
   if (match == address || match == "#") {
@@ -34,7 +46,10 @@ bool is_matched(std::string_view match, std::string_view address) {
 
 }  // namespace
 
+FakeBroker::FakeBroker(bool hazards) : hazards_(hazards), node_(new_node()) {}
+
 void FakeBroker::restart() {
+  node_ = new_node();
   addresses_.clear();
   queues_.clear();
   order_.clear();
@@ -329,6 +344,10 @@ FakeBroker::Said FakeBroker::attribute(std::string_view resource, std::string_vi
     }
     if (name == "GlobalMaxSize") {
       out.value = 268435456;
+      return out;
+    }
+    if (name == "NodeID") {
+      out.value = std::string_view(node_);
       return out;
     }
   } else if (resource.substr(0, kAddress.size()) == kAddress) {

@@ -76,9 +76,10 @@ class FakeRouter {
 /// differs). Without hazards createQueue of an existing queue echoes that one, with its id.
 class FakeBroker {
  public:
-  explicit FakeBroker(bool hazards) : hazards_(hazards) {}
+  explicit FakeBroker(bool hazards);
 
   [[nodiscard]] FakeAnswer answer(const krm::Json& properties, const krm::Json& body);
+  /// As one without a journal: it is another one then.
   void restart();
   [[nodiscard]] std::size_t addresses() const noexcept { return addresses_.size(); }
   [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
@@ -115,6 +116,7 @@ class FakeBroker {
   [[nodiscard]] static krm::Json shown(const std::string& name, const Queue& queue, bool listed);
 
   bool hazards_;
+  std::string node_;
   std::unordered_map<std::string, Address> addresses_;
   std::unordered_map<std::string, Queue> queues_;
   std::map<std::int64_t, const std::string*> order_;  ///< keys of queues_ by id

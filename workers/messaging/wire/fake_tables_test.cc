@@ -269,6 +269,19 @@ TEST(FakeComponents, S81_ABrokerListsAndRefusesAsRecorded) {
   EXPECT_TRUE(list_queues_page(ask(list_queues_request(4, 10)))->queues.empty());
   EXPECT_EQ(broker_value(ask(broker_call("broker", "getQueueNames", Json::array())))->size(), 28U);
   EXPECT_EQ(broker_value(ask(broker_attribute("broker", "Version")))->as_string(), "2.44.0");
+  const auto node_of = [](FakeBroker& one) {
+    const ManagementRequest request = broker_attribute("broker", "NodeID");
+    const FakeAnswer answer = one.answer(wire::attributes_json(request.properties),
+                                         Json(std::get<std::string>(request.body)));
+    return std::string(broker_value({answer.properties, answer.body})->as_string());
+  };
+  const std::string node = node_of(broker);
+  FakeBroker second(true);
+  EXPECT_FALSE(node.empty());
+  EXPECT_EQ(node_of(broker), node);
+  EXPECT_NE(node_of(second), node);
+  broker.restart();
+  EXPECT_NE(node_of(broker), node);
   const auto refused = [&ask](const ManagementRequest& request) {
     const auto value = broker_value(ask(request));
     return value ? std::string() : std::string(value.error().message());

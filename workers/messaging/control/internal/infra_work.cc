@@ -1,7 +1,10 @@
 #include "workers/messaging/control/internal/infra_work.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace kintsugi::workers {
 
@@ -52,7 +55,67 @@ void InfraWork::set_components(std::span<const ComponentEndpoint> routers,
     add(ComponentKind::kBroker, where);
   }
   if (fewer || components_.size() != before) {
+    tell_twins();
+    look_for_orphans();
     reach_those_at({}, true);
+  }
+}
+
+void InfraWork::follow_identity(InfraComponent& broker) {
+  const bool identified = !broker.pipeline->is_unidentified();
+  if (broker.identified == identified && broker.node == broker.pipeline->broker().node) {
+    return;
+  }
+  broker.identified = identified;
+  broker.node = broker.pipeline->broker().node;
+  tell_twins();
+  look_for_orphans();
+}
+
+void InfraWork::tell_twins() {
+  std::map<std::string, std::vector<InfraComponent*>, std::less<>> by_node;
+  for (const auto& one : components_) {
+    if (one->kind == ComponentKind::kBroker) {
+      by_node[one->node].push_back(one.get());
+    }
+  }
+  std::vector<InfraComponent*> changed;
+  for (const auto& [node, same] : by_node) {
+    for (InfraComponent* const one : same) {
+      std::string others;
+      for (const InfraComponent* const other : same) {
+        if (other != one && !node.empty()) {
+          others.append(others.empty() ? "" : ", ").append(other->where.host);
+        }
+      }
+      std::string text = others.empty() ? std::string()
+                                        : "it is broker " + others + ", too, by its node id " +
+                                              node + ": nothing is sent to it by either name";
+      if (one->pipeline->set_twin(std::move(text), loop_.now())) {
+        changed.push_back(one);
+      }
+    }
+  }
+  for (InfraComponent* const one : changed) {
+    one->driver->wake();
+  }
+}
+
+bool InfraWork::has_unclear_broker() const {
+  return std::any_of(components_.begin(), components_.end(), [](const auto& one) {
+    return one->kind == ComponentKind::kBroker && !one->identified;
+  });
+}
+
+void InfraWork::look_for_orphans() {
+  if (!complete_ || has_unclear_broker()) {
+    return;
+  }
+  for (const auto& one : components_) {
+    if (one->kind == ComponentKind::kBroker) {
+      one->pipeline->complete(loop_.now());
+      one->driver->wake();
+    }
   }
 }
 
@@ -100,10 +163,15 @@ void InfraWork::add(ComponentKind kind, const ComponentEndpoint& where) {
       self->last_sync = unix_seconds();
     }
     self->was_synchronized = synchronized;
+    if (self->kind == ComponentKind::kBroker && at != nullptr) {
+      follow_identity(*self);
+    }
     callbacks_.facts();
   };
   calls.ours = callbacks_.ours;
-  calls.shared = [this, self] { return callbacks_.shared(*self); };
+  calls.shared = [this, self] {
+    return self->kind == ComponentKind::kBroker ? has_unclear_broker() : callbacks_.shared(*self);
+  };
   self->pipeline = std::make_unique<ComponentPipeline>(std::move(pipeline), std::move(calls));
   ComponentLink::Params link = params_.link;
   link.host = where.host;

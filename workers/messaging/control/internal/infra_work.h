@@ -29,6 +29,8 @@ struct InfraComponent {
   bool configured = false;                  ///< was synchronized since it connected
   std::int64_t last_sync = 0;  ///< when it became so the last time, seconds since 1970; 0: never
   bool was_synchronized = false;
+  std::string node;  ///< a broker's, as others were compared with it
+  bool identified = false;
 };
 
 /// An infra whose partition is ours: connections to its routers and brokers, and which objects have
@@ -132,6 +134,15 @@ class InfraWork {
  private:
   static constexpr ObjectId kNobody = 0xFFFFFFFFU;
   void add(ComponentKind kind, const ComponentEndpoint& where);
+  /// A broker says which one it is, or is out of reach.
+  void follow_identity(InfraComponent& broker);
+  /// Brokers that are one are told so (BH-10).
+  void tell_twins();
+  /// One that may turn out to be another one.
+  [[nodiscard]] bool has_unclear_broker() const;
+  /// At brokers, once each of them has said which one it is: before that one might hold what is
+  /// wanted by another name.
+  void look_for_orphans();
   void reach_some();
 
   net::Loop& loop_;

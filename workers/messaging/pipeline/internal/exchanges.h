@@ -26,6 +26,7 @@ enum class ExchangeStep : std::uint8_t {
 enum class Question : std::uint8_t {
   kNone,
   kCounters,
+  kNode,  ///< which broker it is
   kVersion,
   kMemory,
   kTable,       ///< a page of a router's table: state, attributes, orphans, what is missing

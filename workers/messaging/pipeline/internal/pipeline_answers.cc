@@ -399,6 +399,9 @@ void PipelineCore::deleted(std::uint32_t index, const Flight& flight, const Enti
     reconsider(index);
     return;
   }
+  if (outcome.verdict == Verdict::kBlocked && table.is_wanted(entity)) {
+    set_presence(entity, Presence::kUnsure);  // it is in use: what it is is looked at
+  }
   fail(index, outcome.text, outcome.code, now);
 }
 

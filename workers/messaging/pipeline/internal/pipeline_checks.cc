@@ -1,4 +1,4 @@
-// The connection, timers, and when what is looked at (11.3).
+// Timers, and when what is looked at (11.3).
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,6 @@ constexpr std::array<std::string_view, 3> kConnectorColumns = {"name", "connecti
                                                                "connectionMsg"};
 constexpr Duration kScanRetry = seconds(1);
 constexpr Duration kLookAfterBulk = seconds(1);  ///< and one more for each most_queried
-constexpr std::int64_t kSpread = 20;             ///< MD-5: 10 to 29 s of half an hour
 constexpr std::uint8_t kNewFor = 3;  ///< looks at a link that come before those at older ones
 constexpr int kTwentieth = 19;  ///< so many times as long it rests: 5 % of the component's time
 
@@ -25,94 +24,6 @@ bool is_walk(Question question) noexcept {
 }
 
 }  // namespace
-
-void PipelineCore::set_trouble(std::string_view reason, std::string message) {
-  if (trouble && trouble->reason == reason && trouble->message == message) {
-    return;
-  }
-  trouble = ComponentPipeline::Trouble{reason, std::move(message)};
-  facts_ = true;
-}
-
-void PipelineCore::clear_trouble() {
-  if (trouble && trouble->reason != "UnsupportedRouter" &&
-      trouble->reason != "UnsupportedVersion") {
-    trouble.reset();
-    facts_ = true;
-  }
-}
-
-void PipelineCore::on_ready(std::string_view product, std::string_view version, TimePoint now) {
-  now_ = now;
-  connected = true;
-  greeted = first_checks_done = false;
-  resync_ = std::exchange(reconnect, false);
-  lost = 0;
-  forbidden_ = 0;
-  forbidden_until_ = scan_free_ = looks_free_ = {};
-  trouble.reset();
-  facts_ = true;
-  if (params_.kind == ComponentKind::kRouter && !is_supported_router(product, version)) {
-    set_trouble("UnsupportedRouter", std::string(product) + " " + std::string(version));
-    return;
-  }
-  if (params_.kind == ComponentKind::kRouter) {
-    ask(Question::kCounters);
-  } else {
-    ask(Question::kVersion);
-    ask(Question::kMemory);
-  }
-  counters_at_ = now + params_.counters;
-  // Spread, so that components that connect together are not checked together.
-  const auto share = static_cast<std::int64_t>(params_.seed * 0x9E3779B97F4A7C15U >> 54U);
-  checks_at_ = params_.resync_by_reconnect
-                   ? next_checks(now + params_.sweep + params_.sweep / 180 +
-                                     params_.sweep / 1800 * kSpread * share / 1024,
-                                 now)
-                   : next_checks(now + params_.sweep / 2 + params_.sweep / 2048 * share, now);
-  states_at_ = now + params_.links / 2 + params_.links / 2048 * share;
-}
-
-void PipelineCore::on_lost(std::string_view why, TimePoint now) {
-  now_ = now;
-  connected = greeted = false;
-  for (Flight& flight : flights_.take_all()) {
-    if (flight.question == Question::kNone) {
-      unanswered(flight, now, false);
-    }
-  }
-  lookers_ = 0;
-  questions_.clear();
-  scans_.clear();
-  sweeping_ = relooking_ = tables_after_sweep_ = false;
-  counters_at_.reset();
-  checks_at_.reset();
-  states_at_.reset();
-  lost = 0;
-  // A queue that waits for the list asks anew.
-  for (std::uint32_t index = 0; index < table.end(); ++index) {
-    if (table[index].is_used() && table[index].compare) {
-      table[index].compare = false;
-      reconsider(index);
-    }
-  }
-  set_trouble("ConnectionLost", std::string(why));
-}
-
-void PipelineCore::resync(TimePoint now) {
-  now_ = now;
-  if (connected && greeted) {
-    begin_checks(now, true);
-  }
-}
-
-void PipelineCore::complete(TimePoint now) {
-  now_ = now;
-  complete_ = true;
-  if (std::exchange(orphans_left_, false) && connected && greeted) {
-    begin_checks(now, true);
-  }
-}
 
 void PipelineCore::ask(Question question, EntityKind kind) {
   std::deque<Scan>& queue = is_walk(question) ? scans_ : questions_;
@@ -145,6 +56,8 @@ bool PipelineCore::small_enough(EntityKind kind) const noexcept {
 
 ManagementRequest PipelineCore::question_request(const Scan& scan) const {
   switch (scan.question) {
+    case Question::kNode:
+      return broker_attribute("broker", "NodeID");
     case Question::kVersion:
       return broker_attribute("broker", "Version");
     case Question::kMemory:
@@ -390,6 +303,9 @@ void PipelineCore::question_answer(Flight& flight, const ManagementReply* reply,
       on_counters(*seen, flight, now);
       return;
     }
+    case Question::kNode:
+      on_node(*reply, now);
+      return;
     case Question::kVersion:
     case Question::kMemory: {
       const Expected<krm::Json> value = broker_value(*reply);
@@ -411,8 +327,8 @@ void PipelineCore::question_answer(Flight& flight, const ManagementReply* reply,
         set_trouble("UnsupportedVersion", broker.version);
         return;
       }
-      greeted = true;
-      begin_checks(now, false);
+      told_version_ = true;
+      greet(now);
       return;
     }
     case Question::kTable:
@@ -565,7 +481,10 @@ void PipelineCore::on_timer(TimePoint now) {
         ask(Question::kStates, EntityKind::kConnector);
       }
     } else {
-      ask(greeted ? Question::kQueueCount : Question::kVersion);
+      ask(greeted ? Question::kQueueCount : told_version_ ? Question::kNode : Question::kVersion);
+      if (!greeted && !told_node_) {
+        ask(Question::kNode);
+      }
       if (broker.global_max_size == 0) {
         ask(Question::kMemory);
       }

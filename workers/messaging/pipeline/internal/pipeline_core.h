@@ -17,7 +17,8 @@ namespace kintsugi::workers {
 
 /// The state of a pipeline and what moves it; by file: pipeline_wants.cc (wants and holds),
 /// pipeline_work.cc (what is sent next), pipeline_answers.cc (entities' answers),
-/// pipeline_checks.cc (connection, timers, scans), pipeline_router.cc and pipeline_broker.cc (what
+/// pipeline_connection.cc (connection, trouble),
+/// pipeline_checks.cc (timers, scans), pipeline_router.cc and pipeline_broker.cc (what
 /// scans find). Threads: one at a time.
 class PipelineCore {
  public:
@@ -40,6 +41,7 @@ class PipelineCore {
   [[nodiscard]] std::optional<TimePoint> next_timer() const noexcept;
   void on_timer(TimePoint now);
   void resync(TimePoint now);
+  [[nodiscard]] bool set_twin(std::string message, TimePoint now);
 
   /// Callbacks that are due; they may call want() and forget().
   void tell();
@@ -50,7 +52,7 @@ class PipelineCore {
     return connected && greeted && pending == 0 && !trouble && first_checks_done;
   }
   bool connected = false;
-  bool greeted = false;            ///< first counters or the version are there
+  bool greeted = false;            ///< first counters, or version and node, are there
   bool first_checks_done = false;  ///< scans of this connection's begin
   std::size_t pending = 0;
   unsigned lost = 0;
@@ -140,6 +142,10 @@ class PipelineCore {
   void queue_row(Scan& scan, std::string_view name, const krm::Json& row);
   void orphan(EntityKind kind, std::string_view name);
   void read_settings();
+  void on_node(const ManagementReply& reply, TimePoint now);
+  void greet(TimePoint now);
+  /// Nothing more is sent, whatever else is amiss.
+  [[nodiscard]] bool is_twin() const noexcept { return greeted && !twin_.empty(); }
   void set_trouble(std::string_view reason, std::string message);
   void clear_trouble();
 
@@ -181,6 +187,8 @@ class PipelineCore {
   std::optional<TimePoint> counters_at_, checks_at_, states_at_;
   TimePoint last_lost_{}, booted_{};
   bool knew_counters_ = false;
+  std::string twin_;  ///< of set_twin()
+  bool told_node_ = false, told_version_ = false;
   std::optional<std::int64_t> foreign_links_, foreign_routes_, foreign_queues_;
   std::uint64_t link_changes_ = 0;
   bool sweeping_ = false, tables_after_sweep_ = false, resync_ = false;

@@ -81,7 +81,9 @@ void PipelineCore::foreign(Scan& scan, std::string_view name) {
 
 /// One that nothing wants, to be deleted.
 void PipelineCore::orphan(EntityKind kind, std::string_view name) {
-  if (!complete_) {
+  const bool is_unclear =
+      params_.kind == ComponentKind::kBroker && callbacks_.shared && callbacks_.shared();
+  if (!complete_ || is_unclear) {
     orphans_left_ = true;
     return;
   }

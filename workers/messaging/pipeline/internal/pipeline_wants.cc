@@ -75,6 +75,9 @@ void PipelineCore::want(ObjectId object, std::span<const DesiredEntity> entities
           entity.activity = Activity::kIdle;
         }
       }
+      if (entity.foreign && entity.activity != Activity::kFlying) {
+        set_presence(entity, Presence::kUnsure);  // what it is was not looked at
+      }
       entity.foreign = false;
       touched.push_back(index);
     }
@@ -154,6 +157,7 @@ void PipelineCore::assume(ObjectId object, std::span<const DesiredEntity> entiti
       }
       entity.applied = hash;
       entity.checked = true;
+      entity.foreign = false;
       set_presence(entity, Presence::kPresent);
       if (active && is_link_kind(entity.kind)) {
         entity.link = LinkState::kActive;

@@ -373,6 +373,9 @@ std::optional<PipelineCore::Send> PipelineCore::next(TimePoint now) {
       (trouble->reason == "UnsupportedRouter" || trouble->reason == "UnsupportedVersion")) {
     return std::nullopt;
   }
+  if (is_twin()) {
+    return std::nullopt;
+  }
   if (std::optional<Send> out = next_question(now, false)) {
     return out;
   }
