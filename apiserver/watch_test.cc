@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "apiserver/internal/watcher.h"
+#include "apiserver/keys.h"
 #include "apiserver/testing/fake_server.h"
 #include "base/reading_counts.h"
 #include "kinds/builtin_kinds.h"
@@ -127,6 +128,26 @@ TEST_F(Watch, WhenWhatIsGoneWasNotEvenTold_AM287_SendsOneErrorAndEnds) {
   EXPECT_TRUE(stream.stream().ended);
   ASSERT_EQ(stream.events().size(), 1U);
   EXPECT_EQ(stream.events()[0].at({"object", "code"})->as_integer(), 410);
+}
+
+// One that was told could go on elsewhere from there, and would miss what came before in truth.
+TEST_F(Watch, WhenNobodyKnowsWhenSomethingWasDeleted_GR115_WhoWouldSeeItListsAgain) {
+  create("a", {{"l", "1"}});
+  create("b");
+  Exchange all = watch(now());
+  Exchange labelled = watch(now() + "&labelSelector=l%3D1");
+  const auto key = object_key(stored_resource("", "configmaps"), "lc", "t1", "b");
+  ASSERT_TRUE(key);
+  store::Op gone{store::EventType::kDelete, *key, "", std::nullopt};
+  gone.created = store::kUndated;
+  ASSERT_NE(server.store().commit_wait({gone})->revision, 0U);
+  server.settle();
+  EXPECT_TRUE(all.stream().ended);
+  ASSERT_EQ(all.events().size(), 1U);
+  EXPECT_EQ(all.events()[0].at({"object", "code"})->as_integer(), 410);
+  EXPECT_FALSE(labelled.stream().ended) << "nothing of it is gone";
+  merge("a", R"({"data":{"x":"2"}})");
+  EXPECT_EQ(shown(labelled), "MODIFIED:a ");
 }
 
 // It would begin behind what the store is told of the time before (GR-115).

@@ -12,7 +12,8 @@ namespace kintsugi::store {
 /// the revision of the transaction is larger than the number in its value, so that what it tells is
 /// newer than all that another store has told (GR-603). Revisions rise, not always by one. Alone it
 /// makes that number the newest revision, of which no event tells; not on etcd, whose revisions
-/// are its own.
+/// are its own. `expected` of it is the newest revision: so nothing is applied behind a transaction
+/// that was lost.
 inline constexpr std::string_view kRaiseKey{"\x01raise", 6};
 
 [[nodiscard]] inline Op raise_to(Revision revision) {
@@ -20,6 +21,13 @@ inline constexpr std::string_view kRaiseKey{"\x01raise", 6};
   op.key = std::string(kRaiseKey);
   op.value = std::to_string(revision);
   op.only_expected = true;
+  return op;
+}
+
+/// The same in a store whose newest revision is `from`; else it is a conflict.
+[[nodiscard]] inline Op raise_from(Revision from, Revision revision) {
+  Op op = raise_to(revision);
+  op.expected = from;
   return op;
 }
 

@@ -131,6 +131,18 @@ TEST_P(StoreContract, WhenItIsRaised_GR603_RevisionsAndHistoryGoOnBehindTheNumbe
   EXPECT_EQ(write(*store_, put("b", "5")), 9'001U);
 }
 
+TEST_P(StoreContract, WhenItIsRaisedFromElsewhere_GR116_NothingIsWritten) {
+  write(*store_, put("a", "1"));
+  const auto behind = store_->commit_wait({put("a", "2"), raise_from(7, 9)});
+  ASSERT_TRUE(behind);
+  EXPECT_TRUE(behind->conflict);
+  EXPECT_EQ(behind->actual, 1U);
+  EXPECT_EQ(store_->current(), 1U);
+  EXPECT_EQ(write(*store_, put("a", "2"), raise_from(1, 9)), 10U);
+  EXPECT_TRUE(store_->commit_wait({raise_from(9, 20)})->conflict);
+  EXPECT_EQ(store_->commit_wait({raise_from(10, 20)})->revision, 20U);
+}
+
 TEST_P(StoreContract, WhenTransactionHasManyOps_TheyShareOneRevisionInOrder) {
   write(*store_, put("c", "old"));
   EXPECT_EQ(write(*store_, put("b", "1"), erase("c", 1, "last"), put("a", "2")), 2U);

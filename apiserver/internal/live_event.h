@@ -9,7 +9,7 @@
 #include "apiserver/internal/encode.h"
 #include "apiserver/internal/selection.h"
 #include "base/bytes.h"
-#include "store/store.h"
+#include "store/undated.h"
 
 namespace kintsugi::apiserver::internal {
 
@@ -40,6 +40,7 @@ class LiveEvent {
 
   [[nodiscard]] std::string_view key() const noexcept { return event_.key; }
   [[nodiscard]] store::Revision revision() const noexcept { return event_.revision; }
+  [[nodiscard]] bool is_undated() const noexcept { return store::is_undated(event_); }
 
   /// What a watch with this selection sees; nullopt: nothing (10.1 rule 4).
   [[nodiscard]] std::optional<WatchType> seen_as(const Selection& selection);

@@ -224,7 +224,9 @@ void Watcher::deliver(LiveEvent& event) noexcept {
   }
   seen_ = event.revision();
   if (const std::optional<WatchType> type = event.seen_as(*selection_)) {
-    if (!convert(*type, event.value(*type), event.revision())) {
+    if (event.is_undated()) {  // there is no resourceVersion for it that others could go on from
+      fail_with(version_too_old(event.revision() - 1, event.revision()));
+    } else if (!convert(*type, event.value(*type), event.revision())) {
       send(event.bytes(*encoding_, *type, !columns_sent_), true);
     }
   }

@@ -14,6 +14,7 @@
 #include "store/etcd/internal/version.h"
 #include "store/etcd/testing/etcd_raw.h"
 #include "store/testing/etcd_replica.h"
+#include "store/undated.h"
 
 namespace kintsugi::store {
 namespace {
@@ -264,8 +265,8 @@ TEST_F(EtcdHistoryTest, GR_117_ADeleteBeforeTheBeginIsNotForgotten) {
   EXPECT_TRUE(fresh->changes("", std::max(deleted, fresh->current()), 10));
 }
 
-// Deletions first, as of where it was: who resumes elsewhere in the middle may be told more than he
-// needs, never less.
+// Deletions first, as of where it was, and undated: one of them may have been in that very
+// revision.
 TEST_F(EtcdHistoryTest, GR_115_WhoWasBehindTellsTheDifference_DeletionsFirst) {
   EtcdCluster cluster;
   Replica one({cluster.member(0).url(), cluster.member(1).url()}, prefix_);
@@ -282,8 +283,11 @@ TEST_F(EtcdHistoryTest, GR_115_WhoWasBehindTellsTheDifference_DeletionsFirst) {
   const auto subscription = late->subscribe([&](const EventBatch& batch) {
     const std::lock_guard lock(mutex);
     for (const Event& event : *batch) {
-      told.push_back((event.type == EventType::kPut ? "+" : "-") + event.key + "=" +
-                     std::string(event.value.view()) + "<" + std::string(event.previous.view()));
+      told.push_back((is_undated(event)               ? "~"
+                      : event.type == EventType::kPut ? "+"
+                                                      : "-") +
+                     event.key + "=" + std::string(event.value.view()) + "<" +
+                     std::string(event.previous.view()));
       revisions.push_back(event.revision);
       const auto after = late->changes("", event.revision, 10);
       resumed.push_back(after ? Errc::kOk : after.error().code());
@@ -301,7 +305,7 @@ TEST_F(EtcdHistoryTest, GR_115_WhoWasBehindTellsTheDifference_DeletionsFirst) {
   ASSERT_TRUE(eventually([&] { return synchronized(*late) >= last; }));
   EXPECT_EQ(rows(*late, {}), rows(*one, {}));
   const std::lock_guard lock(mutex);
-  ASSERT_THAT(told, ElementsAre("-b=1<1", "-c=1<1", "+c=2<", "+a=3<1"));
+  ASSERT_THAT(told, ElementsAre("~b=1<1", "~c=1<1", "+c=2<", "+a=3<1"));
   EXPECT_GT(revisions[0], seen);
   EXPECT_LE(revisions[0], missed) << "before all that has come since";
   EXPECT_EQ(revisions[1], revisions[0]);

@@ -97,7 +97,8 @@ Expected<std::unique_ptr<EtcdStore>> EtcdStore::open(EtcdParams params) {
 }
 
 Revision EtcdStore::current() const noexcept {
-  return std::max(parts_->shared.position.load(), parts_->mirror->current());
+  const Revision position = parts_->shared.position;
+  return parts_->shared.is_comparing ? position : std::max(position, parts_->mirror->current());
 }
 
 Revision EtcdStore::compacted() const noexcept { return parts_->mirror->compacted(); }
@@ -141,6 +142,9 @@ Expected<Revision> EtcdStore::range(const RangeQuery& query, const Visitor& visi
     return fail(std::move(is_fresh).error());
   }
   const Revision position = parts_->shared.position;
+  if (query.at > position && query.at < parts_->shared.lost_before) {
+    return fail(Errc::kCompacted);  // the mirror never was what etcd was then
+  }
   const bool any_corrupt = parts_->shared.corrupt_count.load(std::memory_order_acquire) > 0;
   std::string corrupt;
   const auto looking = [&](const EntryView& entry) {

@@ -48,6 +48,8 @@ struct EtcdParams {
   Duration compaction_interval = seconds(30);
   std::size_t queue_transactions = 65'536;
   std::size_t queue_bytes = std::size_t{64} << 20;
+  /// LmdbParams::commit_fault_for_test of the mirror.
+  std::function<int(bool committed)> mirror_fault_for_test{};
 };
 
 /// Counters since the store was opened.

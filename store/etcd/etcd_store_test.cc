@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -463,6 +464,8 @@ TEST_F(EtcdStoreTest, GR_110_WithoutSpace_DeletesAndReadsGoOn) {
   options.flags = {"--quota-backend-bytes=8388608"};
   EtcdServer own(std::move(options));
   Replica store(own.url(), prefix_);
+  Replica other(own.url(), prefix_ + "/other");
+  write(*other, put("a", "1"));
   Errc error = Errc::kOk;
   int written = 0;
   for (; written < 40 && error == Errc::kOk; ++written) {
@@ -471,11 +474,51 @@ TEST_F(EtcdStoreTest, GR_110_WithoutSpace_DeletesAndReadsGoOn) {
   }
   EXPECT_EQ(error, Errc::kFull);
   EXPECT_GT(written, 2);
+  const std::string last = "k" + std::to_string(written - 1);
+  ASSERT_NE(synchronized(*store), 0U);
+  EXPECT_EQ(store->get(last).error().code(), Errc::kNotFound) << "what is refused is not there";
   EXPECT_EQ(store->health().error().code(), Errc::kFull);
   EXPECT_EQ(store->get("k0")->value.size(), 1'000'000U);
   const auto deleted = store->commit_wait({erase("k0")});
   ASSERT_TRUE(deleted) << deleted.error().to_string();
   EXPECT_EQ(store->get("k0").error().code(), Errc::kNotFound);
+  // Etcd is further than what is under this prefix, and a write that would tell so is refused.
+  EXPECT_GE(synchronized(*other), deleted->revision);
+  EXPECT_EQ(other->etcd_stats().watches, 1U);
+}
+
+// Etcd does what takes it beyond its quota, and says that it has no space.
+TEST_F(EtcdStoreTest, GR_110_WhatWasDoneWithTheLastSpaceIsDone) {
+  EtcdOptions options;
+  options.flags = {"--quota-backend-bytes=8388608"};
+  EtcdServer own(std::move(options));
+  Replica store(own.url(), prefix_);
+  int refused = 0;
+  for (int round = 0; round < 20 && refused == 0; ++round) {
+    std::mutex mutex;
+    std::map<std::string, Errc> answers;
+    int left = 60;
+    std::promise<void> all;
+    for (int i = 0; i < 60; ++i) {  // many pass the first check before the last that has space
+      const std::string key = "k" + std::to_string(round) + "-" + std::to_string(i);
+      store->commit({put(key, std::string(50'000, 'x'))}, [&, key](const auto& result) {
+        const std::lock_guard lock(mutex);
+        answers[key] = error_of(result);
+        if (--left == 0) {
+          all.set_value();
+        }
+      });
+    }
+    all.get_future().wait();
+    ASSERT_NE(synchronized(*store), 0U);
+    const std::lock_guard lock(mutex);
+    for (const auto& [key, answer] : answers) {
+      EXPECT_EQ(answer == Errc::kOk, store->get(key).has_value()) << key << errc_name(answer);
+      EXPECT_TRUE(answer == Errc::kOk || answer == Errc::kFull) << errc_name(answer);
+      refused += answer == Errc::kFull ? 1 : 0;
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(EtcdStoreTest, GR_124_WithCertificatesOfBothSides) {

@@ -5,6 +5,7 @@
 
 #include "store/internal/transaction.h"
 #include "store/raise.h"
+#include "store/undated.h"
 
 namespace kintsugi::store {
 
@@ -87,7 +88,8 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
   }
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Version* version = live(ops[i].key);
-    const Revision actual = version == nullptr ? 0 : version->modified;
+    const Revision present = version == nullptr ? 0 : version->modified;
+    const Revision actual = ops[i].key == kRaiseKey ? current_ : present;
     if (ops[i].expected && *ops[i].expected != actual) {
       ++conflicts_;
       return CommitResult{0, true, i, actual, {}};
@@ -120,6 +122,7 @@ Expected<CommitResult> MemoryStore::apply(std::vector<Op>& ops, std::vector<Even
       event.created = before->created;
       event.previous_modified = before->modified;
     }
+    event.created = is_undated(op) ? kUndated : event.created;
     std::vector<Version>& versions = keys_[op.key];
     if (before != nullptr) {
       versions.back().end = revision;

@@ -29,6 +29,10 @@ var faults = []fault{
 	{"leader", 8, (*Faults).transfer},
 	{"defrag", 4, (*Faults).defrag},
 	{"clock", 8, (*Faults).jump},
+	{"space", 4, (*Faults).space},
+	{"replace", 4, (*Faults).replace},
+	{"rotate", 4, (*Faults).rotate},
+	{"slow", 10, (*Faults).slow},
 }
 
 // Faults plays one script of faults; two such may overlap.
@@ -38,14 +42,23 @@ type Faults struct {
 	mutex   sync.Mutex
 	counts  map[string]int
 	touched map[string]bool // members that are killed or stopped now
-	full    bool
-	without []string
+	once    map[string]bool // faults that go on, of which there is one at a time
+	chosen  []fault
 }
 
 func newFaults(w *World, seed int64) *Faults {
-	return &Faults{w: w, random: rand.New(rand.NewSource(seed)), counts: map[string]int{}, touched: map[string]bool{},
-		without: strings.Split(os.Getenv("KINTSUGI_GROWING_WITHOUT"), ",")}
+	f := &Faults{w: w, random: rand.New(rand.NewSource(seed)), counts: map[string]int{}, touched: map[string]bool{}, once: map[string]bool{}}
+	without, only := strings.Split(os.Getenv("KINTSUGI_GROWING_WITHOUT"), ","), os.Getenv("KINTSUGI_GROWING_ONLY")
+	for _, one := range faults {
+		if !slices.Contains(without, one.name) && (only == "" || slices.Contains(strings.Split(only, ","), one.name)) {
+			f.chosen = append(f.chosen, one)
+		}
+	}
+	return f
 }
+
+// alone tells whether nothing but this fault happens: what it does can be told from what others do.
+func (f *Faults) alone() bool { return len(f.chosen) == 1 }
 
 // run makes faults until ctx ends, and has undone them all when it returns.
 func (f *Faults) run(ctx context.Context, every time.Duration) {
@@ -80,21 +93,27 @@ func (f *Faults) number(below float64) float64 {
 }
 
 func (f *Faults) pick() fault {
-	for {
-		sum := 0
-		for _, one := range faults {
-			sum += one.weight
-		}
-		dice := int(f.number(float64(sum)))
-		for _, one := range faults {
-			if dice -= one.weight; dice < 0 {
-				if slices.Contains(f.without, one.name) {
-					break
-				}
-				return one
-			}
-		}
+	sum := 0
+	for _, one := range f.chosen {
+		sum += one.weight
 	}
+	dice := int(f.number(float64(sum)))
+	return f.chosen[slices.IndexFunc(f.chosen, func(one fault) bool { dice -= one.weight; return dice < 0 })]
+}
+
+// begin takes a fault of which there is one at a time; false: it goes on already.
+func (f *Faults) begin(name string) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	free := !f.once[name]
+	f.once[name] = true
+	return free
+}
+
+func (f *Faults) end(name string) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	delete(f.once, name)
 }
 
 // member takes one that nothing happens to; nil: there is none such.
@@ -178,6 +197,26 @@ func (f *Faults) isolate(wait func()) (string, error) {
 	return f.lose("isolate "+alone.Name, pairs, wait)
 }
 
+// slow makes the link of one host a bad one: a narrow one, whose queue holds up to two seconds, or a long one that loses packets.
+func (f *Faults) slow(wait func()) (string, error) {
+	host := f.host()
+	what := "slow link of " + host.Name
+	if !f.begin(what) {
+		return "", nil
+	}
+	defer f.end(what)
+	how := []string{"tbf", "rate", fmt.Sprintf("%dkbit", 200+int(f.number(1800))), "burst", "8kb", "latency", fmt.Sprintf("%dms", 100+int(f.number(1900)))}
+	if f.w.network.netem && f.number(1) < 0.5 {
+		how = []string{"netem", "delay", fmt.Sprintf("%dms", 10+int(f.number(140))), "20ms", "loss", fmt.Sprintf("%.1f%%", f.number(2))}
+	}
+	f.w.Say("%s: %s", what, strings.Join(how, " "))
+	if err := f.w.network.Slow(host, how); err != nil {
+		return what, err
+	}
+	wait()
+	return what, f.w.network.Fast(host)
+}
+
 // lose cuts directions. Overlapping cuts of one direction end with the first: that only makes another script.
 func (f *Faults) lose(what string, pairs [][2]*Host, wait func()) (string, error) {
 	f.w.Say("%s", what)
@@ -198,13 +237,10 @@ func (f *Faults) lose(what string, pairs [][2]*Host, wait func()) (string, error
 
 // disk fills the small one. A member that has ended of it comes back until it can write again.
 func (f *Faults) disk(wait func()) (string, error) {
-	f.mutex.Lock()
-	busy := f.full
-	f.full = true
-	f.mutex.Unlock()
-	if busy {
+	if !f.begin("disk") {
 		return "", nil
 	}
+	defer f.end("disk")
 	filler := f.w.dir + "/disk/" + smallOne + "/filler"
 	f.w.Say("disk of %s is full", smallOne)
 	file, err := os.Create(filler)
@@ -219,11 +255,7 @@ func (f *Faults) disk(wait func()) (string, error) {
 	}
 	_ = file.Close()
 	wait()
-	err = os.Remove(filler)
-	f.mutex.Lock()
-	f.full = false
-	f.mutex.Unlock()
-	return "full disk of " + smallOne, err
+	return "full disk of " + smallOne, os.Remove(filler)
 }
 
 // compact is what another tool does to etcd: the whole history goes. Stores that are behind can only tell differences then.

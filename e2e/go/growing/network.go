@@ -12,6 +12,7 @@ type Host struct {
 	address string
 	mac     string
 	device  string
+	far     string // the other end of it, at the bridge; "": the host is at the bridge
 }
 
 const (
@@ -23,6 +24,7 @@ const (
 // Network of hosts that all reach each other. This process must be in a network and mount namespace of its own.
 type Network struct {
 	hosts []*Host
+	netem bool // the kernel can delay and lose packets; else links only get narrow
 }
 
 func command(words ...string) error {
@@ -53,7 +55,7 @@ ip link set kbr0 up`); err != nil {
 		return nil, err
 	}
 	for i, name := range names {
-		host := &Host{Name: name, address: fmt.Sprintf("10.9.0.%d", 10+i), mac: fmt.Sprintf("02:00:00:00:09:%02x", 10+i), device: "eth0"}
+		host := &Host{Name: name, address: fmt.Sprintf("10.9.0.%d", 10+i), mac: fmt.Sprintf("02:00:00:00:09:%02x", 10+i), device: "eth0", far: fmt.Sprintf("v%d", i)}
 		n.hosts = append(n.hosts, host)
 		if err := lines(fmt.Sprintf(`ip netns add %[1]s
 ip link add v%[2]d type veth peer name eth0 address %[3]s netns %[1]s
@@ -61,6 +63,12 @@ ip link set v%[2]d master kbr0 up
 ip -n %[1]s addr add %[4]s/24 dev eth0
 ip -n %[1]s link set eth0 up
 ip -n %[1]s link set lo up`, name, i, host.mac, host.address)); err != nil {
+			return nil, err
+		}
+	}
+	n.netem = command("tc", "qdisc", "add", "dev", bridge, "root", "netem", "delay", "1ms") == nil
+	if n.netem {
+		if err := n.Fast(n.hosts[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -88,6 +96,25 @@ func (n *Network) Cut(from, to *Host) error { return n.neighbour(from, to, nobod
 
 // Heal ends a cut.
 func (n *Network) Heal(from, to *Host) error { return n.neighbour(from, to, to.mac) }
+
+// Slow makes a host's link narrow, or long, in both directions, whoever it talks to.
+func (n *Network) Slow(host *Host, how []string) error {
+	return host.queue(append([]string{"replace"}, how...)...)
+}
+
+// Fast ends that.
+func (n *Network) Fast(host *Host) error { return host.queue("del") }
+
+func (h *Host) queue(words ...string) error {
+	near := []string{"tc", "qdisc", words[0], "dev", h.device, "root"}
+	if h.far == "" {
+		return command(append(near, words[1:]...)...)
+	}
+	if err := command(append(h.inside(near...), words[1:]...)...); err != nil {
+		return err
+	}
+	return command(append([]string{"tc", "qdisc", words[0], "dev", h.far, "root"}, words[1:]...)...)
+}
 
 func (n *Network) neighbour(from, to *Host, mac string) error {
 	if from == to {

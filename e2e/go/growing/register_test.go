@@ -1,6 +1,7 @@
 package growing
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,14 @@ import (
 func at(begin, end int, verb Verb, guard, version string, outcome Outcome) Operation {
 	return Operation{Key: "root|default/x", Client: begin, Verb: verb, Guard: guard, Version: version, Outcome: outcome,
 		Begin: time.Duration(begin), End: time.Duration(end)}
+}
+
+// unseen are writes of unknown outcome, of which each may have come at any time.
+func unseen(count int) (out []Operation) {
+	for i := range count {
+		out = append(out, at(2+i, 3+i, Update, "", fmt.Sprintf("u%d", i), Unknown), at(2+i, 3+i, Create, "", fmt.Sprintf("v%d", i), Unknown))
+	}
+	return out
 }
 
 // TestGR_903_TheRegisterSeesWhatIsWrong: right histories pass, and each kind of wrong one is found.
@@ -27,6 +36,8 @@ func TestGR_903_TheRegisterSeesWhatIsWrong(t *testing.T) {
 		{"unknown that came late", true, []Operation{create, at(2, 3, Update, "a", "b", Unknown), at(4, 5, Read, "", "a", Done),
 			at(6, 7, Read, "", "b", Done)}},
 		{"unknown that never came", true, []Operation{create, at(2, 3, Delete, "", "", Unknown), at(8, 9, Read, "", "a", Done)}},
+		{"many unknown ones that nobody has seen", true, append([]Operation{create, at(500, 501, Read, "", "a", Done)}, unseen(400)...)},
+		{"an unknown one that only a guard tells of", true, []Operation{create, at(2, 3, Update, "a", "b", Unknown), at(4, 5, Update, "b", "c", Done)}},
 		{"a lost write", false, []Operation{create, at(2, 3, Update, "a", "b", Done), at(4, 5, Read, "", "a", Done)}},
 		{"a lost creation", false, []Operation{create, at(2, 3, Read, "", "", Absent)}},
 		{"a stale read", false, []Operation{create, at(2, 9, Update, "a", "b", Done), at(3, 4, Read, "", "b", Done), at(5, 6, Read, "", "a", Done)}},

@@ -3,17 +3,11 @@ package growing
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -180,45 +174,6 @@ func (w *World) prepare() {
 	}
 }
 
-// sign replaces a server's certificate by one for all addresses: processes of one shard share theirs.
-func (w *World) sign(name string) error {
-	pair, err := tls.LoadX509KeyPair(w.pki("serving-ca.crt"), w.pki("serving-ca.key"))
-	if err != nil {
-		return err
-	}
-	issuer, err := x509.ParseCertificate(pair.Certificate[0])
-	if err != nil {
-		return err
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))
-	if err != nil {
-		return err
-	}
-	wish := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-24 * time.Hour),
-		NotAfter: time.Now().Add(300 * 24 * time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP("::1")}}
-	for _, host := range w.network.hosts {
-		wish.IPAddresses = append(wish.IPAddresses, net.ParseIP(host.address))
-	}
-	made, err := x509.CreateCertificate(rand.Reader, wish, issuer, key.Public(), pair.PrivateKey)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(w.pki(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(w.pki(name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made}), 0o600)
-}
-
 func (w *World) pki(name string) string { return w.state("pki/" + name) }
 
 func (w *World) trusted() string { return w.dir + "/disk/trusted.crt" }
@@ -235,6 +190,9 @@ func (w *World) url(name string) string {
 	return "https://" + w.network.Host(name).address + ":" + port
 }
 
+// peer is the URL at which the other members reach one.
+func (w *World) peer(name string) string { return "http://" + w.network.Host(name).address + ":2380" }
+
 func (w *World) endpoints() (urls []string) {
 	for _, name := range etcds {
 		urls = append(urls, w.url(name))
@@ -248,9 +206,9 @@ func (w *World) words(name string) []string {
 	if strings.HasPrefix(name, "etcd") {
 		var cluster []string
 		for _, one := range etcds {
-			cluster = append(cluster, one+"=http://"+w.network.Host(one).address+":2380")
+			cluster = append(cluster, one+"="+w.peer(one))
 		}
-		peer := "http://" + host.address + ":2380"
+		peer := w.peer(name)
 		return host.inside("etcd", "--name="+name, "--data-dir="+w.dir+"/disk/"+name+"/data", "--listen-client-urls="+w.url(name),
 			"--advertise-client-urls="+w.url(name), "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
 			"--initial-cluster="+strings.Join(cluster, ","), "--cert-file="+w.pki("etcd.crt"), "--key-file="+w.pki("etcd.key"),
@@ -290,6 +248,13 @@ func (w *World) Start(m *Member) error {
 	m.process, err = e2e.Start(m.words[0], w.log(m.Name), m.words[1:]...)
 	m.wanted = err == nil
 	return err
+}
+
+// Become changes the command line of a member that does not run.
+func (m *Member) Become(words []string) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.words = words
 }
 
 // Kill ends a member with SIGKILL.
@@ -498,7 +463,17 @@ type etcdAnswer struct {
 		Member   string `json:"member_id"`
 		Revision string `json:"revision"`
 	} `json:"header"`
-	Leader string `json:"leader"`
+	Leader  string       `json:"leader"`
+	Members []etcdMember `json:"members"`
+	Alarms  []struct {
+		Member string `json:"memberID"`
+		Alarm  string `json:"alarm"`
+	} `json:"alarms"`
+}
+
+type etcdMember struct {
+	ID    string   `json:"ID"`
+	Peers []string `json:"peerURLs"`
 }
 
 // etcd asks a member by its gateway.

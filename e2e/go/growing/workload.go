@@ -162,6 +162,9 @@ func (c *writer) send(o Operation, place, url string, client *http.Client) Outco
 		delete(c.known, o.Key)
 	}
 	c.record(o)
+	if o.Outcome == Unknown {
+		time.Sleep(100 * time.Millisecond) // as one who was told to come back later
+	}
 	return o.Outcome
 }
 

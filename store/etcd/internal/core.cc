@@ -37,6 +37,7 @@ Core::~Core() {
   job_.end();
   seat_job_.end();
   token_job_.end();
+  look_job_.end();
   renew_job_.end();
   WriteActions actions;
   writes_book_.stop(actions);
@@ -138,7 +139,7 @@ void Core::read_head() {
 }
 
 /// Makes the watch tell something: an answer about its progress where that can be believed, else an
-/// event (GR-113).
+/// event (GR-113). Where there is no space for that, nothing is told, but it can be seen.
 void Core::nudge() {
   if (introduction_.tells_progress() && watch_ != nullptr) {
     ++shared_.progress_requests;
@@ -148,8 +149,12 @@ void Core::nudge() {
   ++shared_.barriers;
   CallRequest request = request_of("KV/Put", encode_put(keys_.barrier(replica_), replica_));
   const std::size_t member = choice_.pick(now());
-  nudge_call_ = client_.call(member, std::move(request),
-                             [this, member](const Reply& reply) { note(member, reply); });
+  nudge_call_ = client_.call(member, std::move(request), [this, member](const Reply& reply) {
+    note(member, reply);
+    if (reply.status && classify(*reply.status).error == Errc::kFull && !look_job_.active()) {
+      look_job_ = net::Job(look_for_difference(member));
+    }
+  });
 }
 
 void Core::confirm() { shared_.confirmed_at = now().time_since_epoch().count(); }

@@ -87,7 +87,8 @@ class Core {
   [[nodiscard]] net::Task<Expected<void>> begin();
   [[nodiscard]] net::Task<Expected<void>> match_meta();
   void take_meta(const Introduction::Known& known);
-  [[nodiscard]] std::string identity() const;
+  [[nodiscard]] std::string identity(bool is_comparing) const;
+  [[nodiscard]] Expected<void> note_identity(bool is_comparing) const;
   [[nodiscard]] Revision newest_of_old_mirror() const;
   [[nodiscard]] Landmark newest_in_mirror() const;
   [[nodiscard]] Expected<void> open_mirror();
@@ -119,12 +120,15 @@ class Core {
     std::vector<std::uint64_t> present;  // hashes of row keys
   };
   [[nodiscard]] net::Task<Expected<void>> fill(std::size_t member);
-  net::Task<> forget_history(Revision revision);
-  net::Task<> do_in_mirror(std::vector<Op> ops);
+  [[nodiscard]] net::Task<Expected<void>> make_equal(std::size_t member, Listing listing);
+  [[nodiscard]] net::Task<Expected<void>> forget_history(Revision revision);
+  [[nodiscard]] net::Task<bool> do_in_mirror(std::vector<Op> ops);
   [[nodiscard]] net::Task<Expected<Listing>> list(std::size_t member);
   [[nodiscard]] Expected<std::vector<std::string>> rows_that_are_gone(const Listing& listing) const;
   [[nodiscard]] net::Task<Expected<void>> copy(std::size_t member, Listing listing);
+  net::Task<> look_for_difference(std::size_t member);
   [[nodiscard]] net::Task<Expected<void>> wait_for_mirror();
+  [[nodiscard]] Expected<void> take_up_mirror();
 
   // core_writes.cc
   struct Pending {
@@ -142,6 +146,7 @@ class Core {
   void perform(WriteActions actions);
   void send_write(std::uint64_t number);
   void on_write_reply(std::uint64_t number, std::size_t member, const Reply& reply);
+  void on_full(std::uint64_t number);
   [[nodiscard]] std::optional<Excess> excess_of(const std::vector<Op>& ops) const;
   [[nodiscard]] std::vector<KeyUse> uses_of(const std::vector<Op>& ops) const;
   void answer(std::uint64_t number, Expected<CommitResult> result);
@@ -213,7 +218,7 @@ class Core {
   std::unordered_map<std::uint64_t, Pending> writes_;
   StringMap<std::uint64_t> by_id_;
   Seat seat_;
-  net::Job seat_job_, token_job_, renew_job_;
+  net::Job seat_job_, token_job_, renew_job_, look_job_;
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Lease>> leases_;
   std::unordered_map<std::uint64_t, std::unique_ptr<net::Call>> leaving_;
@@ -226,7 +231,7 @@ class Core {
   bool created_ = false;
   TimePoint heard_at_{};
   std::uint64_t guard_number_ = 0;  // of the synchronization that looks after the watch
-  Revision fed_ = 0;                // newest revision given to the mirror
+  Revision fed_ = 0;                // given to the mirror last, whose newest it has to be then
   Revision told_ = 0;               // position that holds once the mirror has all of that
   std::function<void(bool)> drained_;
 

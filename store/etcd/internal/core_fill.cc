@@ -8,9 +8,11 @@
 #include "store/etcd/internal/answer_class.h"
 #include "store/etcd/internal/core.h"
 #include "store/raise.h"
+#include "store/undated.h"
 
 // Makes the mirror what etcd is at one revision: the difference, in the order of revisions. What
-// was between is gone, so history begins there.
+// was between is gone, so history begins there. Until it is whole the position stays where it was:
+// of a row that was written twice the mirror lacks the first, which somebody may wait for.
 namespace kintsugi::store::etcd {
 namespace {
 
@@ -40,23 +42,28 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   const Revision revision = listing->revision + offset_;
   const std::size_t rows = listing->present.size();
   const std::size_t changed = listing->changed.size();
-  Landmark landmark = std::move(listing->newest);
-  shared_.lost_before = revision;  // before the first part of it: who comes from below has to list
-  net::Task<Expected<void>> copying = copy(member, std::move(*listing));
-  Expected<void> copied = co_await copying;
-  if (!copied) {
-    co_return copied;
+  Landmark landmark = listing->newest;
+  if (auto noted = note_identity(true); !noted) {
+    co_return noted;
   }
-  net::Task<Expected<void>> waiting = wait_for_mirror();
-  (void)co_await waiting;
-  net::Task<> forgetting = forget_history(revision);
-  co_await forgetting;
+  on_mirror_published();           // as far as it is whole
+  shared_.lost_before = revision;  // before the first part of it: who comes from below lists
+  shared_.is_comparing = true;     // until one of these has come to its end
+  net::Task<Expected<void>> equalling = make_equal(member, std::move(*listing));
+  Expected<void> equal = co_await equalling;
+  if (!equal) {
+    co_return equal;
+  }
+  if (auto noted = note_identity(false); !noted) {
+    co_return noted;
+  }
+  shared_.is_comparing = false;
   landmark_ = std::move(landmark);
   told_ = std::max(told_, revision);
-  on_mirror_published();
   WriteActions actions;
   writes_book_.on_resync(now(), actions);
   perform(std::move(actions));
+  on_mirror_published();
   log_info("mirror of etcd filled",
            {{"revision", revision},
             {"rows", static_cast<std::uint64_t>(rows)},
@@ -65,27 +72,54 @@ net::Task<Expected<void>> Core::fill(std::size_t member) {
   co_return Expected<void>();
 }
 
+net::Task<Expected<void>> Core::make_equal(std::size_t member, Listing listing) {
+  const Revision revision = listing.revision + offset_;
+  net::Task<Expected<void>> copying = copy(member, std::move(listing));
+  Expected<void> copied = co_await copying;
+  if (!copied) {
+    co_return copied;
+  }
+  net::Task<Expected<void>> waiting = wait_for_mirror();
+  Expected<void> whole = co_await waiting;
+  if (!whole) {
+    co_return whole;
+  }
+  net::Task<Expected<void>> forgetting = forget_history(revision);
+  Expected<void> forgotten = co_await forgetting;
+  co_return forgotten;
+}
+
 /// What was before `revision` is not known, deletes that nothing came after included. Until nobody
 /// can ask for it any more: the mirror compacts before it does what it is given next.
-net::Task<> Core::forget_history(Revision revision) {
-  std::vector<Op> raise = {raise_to(revision)};
-  net::Task<> raising = do_in_mirror(std::move(raise));
-  co_await raising;
+net::Task<Expected<void>> Core::forget_history(Revision revision) {
+  std::vector<Op> raise = {raise_from(fed_, revision)};
+  net::Task<bool> raising = do_in_mirror(std::move(raise));
+  const bool raised = co_await raising;
+  if (!raised) {
+    shared_.mirror_torn = true;
+    co_return fail(Errc::kIo, "the mirror cannot be written");
+  }
+  fed_ = revision;
+  shared_.mirror_published = revision;
   mirror_->compact(mirror_->current());
   std::vector<Op> nothing(1);
   nothing[0].type = EventType::kDelete;
   nothing[0].key = kNoRow;
-  net::Task<> waiting = do_in_mirror(std::move(nothing));
-  co_await waiting;
+  net::Task<bool> waiting = do_in_mirror(std::move(nothing));
+  const bool waited = co_await waiting;
+  co_return waited && mirror_->compacted() >= revision
+      ? Expected<void>()
+      : fail(Errc::kIo, "the mirror cannot be written");
 }
 
-net::Task<> Core::do_in_mirror(std::vector<Op> ops) {
+net::Task<bool> Core::do_in_mirror(std::vector<Op> ops) {
   net::Answer<bool> answer;
   mirror_->commit(std::move(ops),
-                  [&loop = loop_, done = answer.callback()](const Expected<CommitResult>&) {
-                    loop.post([done] { done(true); });
+                  [&loop = loop_, done = answer.callback()](const Expected<CommitResult>& result) {
+                    loop.post([done, is_done = result && !result->conflict] { done(is_done); });
                   });
-  (void)co_await answer;
+  const bool done = co_await answer;
+  co_return done;
 }
 
 /// Which rows are not in the mirror as etcd has them at its newest revision.
@@ -171,6 +205,26 @@ Expected<std::vector<std::string>> Core::rows_that_are_gone(const Listing& listi
   return gone;
 }
 
+/// Where nothing is different the mirror is as of what is newest (GR-110).
+net::Task<> Core::look_for_difference(std::size_t member) {
+  net::Task<Expected<Listing>> listing_task = list(member);
+  const Expected<Listing> listing = co_await listing_task;
+  const bool is_whole = !resync_ && !shared_.is_comparing && shared_.mirror_published >= fed_;
+  if (!listing || !is_whole) {
+    co_return;
+  }
+  const auto gone = rows_that_are_gone(*listing);
+  const bool is_equal =
+      gone && gone->empty() &&
+      std::all_of(listing->changed.begin(), listing->changed.end(), [this](const Listed& one) {
+        return shared_.is_corrupt(*keys_.store_key(one.key));
+      });
+  if (is_equal) {
+    told_ = std::max(told_, listing->revision + offset_);
+    on_mirror_published();
+  }
+}
+
 net::Task<Expected<void>> Core::copy(std::size_t member, Listing listing) {
   auto gone = rows_that_are_gone(listing);
   if (!gone) {
@@ -182,6 +236,7 @@ net::Task<Expected<void>> Core::copy(std::size_t member, Listing listing) {
     shared_.set_corrupt(key, false);
     Op op;
     op.type = EventType::kDelete;
+    op.created = kUndated;
     const auto present = mirror_->get(key);
     op.value = present ? std::string(present->value.view()) : std::string();
     op.key = std::move(key);
@@ -239,7 +294,10 @@ net::Task<Expected<void>> Core::copy(std::size_t member, Listing listing) {
     next = end;
     if (shared_.mirror_transactions > kFedAtOnce) {
       net::Task<Expected<void>> waiting = wait_for_mirror();
-      (void)co_await waiting;
+      Expected<void> whole = co_await waiting;
+      if (!whole) {
+        co_return whole;
+      }
     }
   }
   if (!ops.empty()) {

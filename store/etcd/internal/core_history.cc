@@ -45,6 +45,9 @@ void Core::compact_etcd() {
     return;
   }
   compact_timer_.start(params_.compaction_interval, [this] { compact_etcd(); });
+  if (shared_.position <= offset_) {
+    return;  // the mirror is not there yet
+  }
   const std::uint64_t newest = shared_.position - offset_;
   if (samples_.empty() || samples_.back().revision < newest) {
     samples_.push_back({now(), newest});
@@ -154,6 +157,7 @@ void Core::end_history(std::string_view why, bool goes_on) {
     job_.end();
     watch_.reset();
     seat_job_.end();
+    look_job_.end();
     guard_timer_.cancel();
     compact_timer_.cancel();
     for (const auto& [number, lease] : leases_) {

@@ -27,6 +27,11 @@ std::string boot_id() {
   return text;
 }
 
+/// What the mirror is of.
+std::string mirror_note(const EtcdParams& params) {
+  return (std::filesystem::path(params.mirror_directory) / "mirror.json").string();
+}
+
 std::string read_text(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -115,14 +120,24 @@ net::Task<Expected<void>> Core::match_meta() {
   co_return Expected<void>();
 }
 
-std::string Core::identity() const {
+/// @param is_comparing  a mirror that is left like that is of no use: it never was what etcd was
+std::string Core::identity(bool is_comparing) const {
   return Json::object({{"prefix", params_.prefix},
                        {"uid", meta_.uid},
                        {"cluster", std::to_string(introduction_.cluster_id())},
                        {"offset", static_cast<std::int64_t>(offset_)},
                        {"epoch", static_cast<std::int64_t>(meta_.epoch)},
+                       {"comparing", is_comparing},
                        {"boot", boot_id()}})
       .dump();
+}
+
+Expected<void> Core::note_identity(bool is_comparing) const {
+  const std::string path = mirror_note(params_);
+  std::ofstream note(path);
+  note << identity(is_comparing);
+  note.close();
+  return note ? Expected<void>() : fail(Errc::kIo, path + " cannot be written");
 }
 
 Core::Landmark Core::newest_in_mirror() const {
@@ -140,7 +155,7 @@ Core::Landmark Core::newest_in_mirror() const {
 /// What a mirror of the same store and epoch has seen; 0: nobody can say.
 Revision Core::newest_of_old_mirror() const {
   const std::filesystem::path directory = params_.mirror_directory;
-  const auto note = Json::parse(read_text((directory / "mirror.json").string()));
+  const auto note = Json::parse(read_text(mirror_note(params_)));
   if (!note || note->text({"uid"}) != meta_.uid ||
       note->find("epoch")->as_integer() != static_cast<std::int64_t>(meta_.epoch)) {
     return 0;
@@ -154,8 +169,7 @@ Revision Core::newest_of_old_mirror() const {
 /// The one that is there goes on if it is of the same history; else it is made anew (GR-117).
 Expected<void> Core::open_mirror() {
   const std::filesystem::path directory = params_.mirror_directory;
-  const std::string note = (directory / "mirror.json").string();
-  const std::string before = read_text(note);
+  const std::string before = read_text(mirror_note(params_));
   if (const auto old = Json::parse(before); old && !old->text({"uid"}).empty() &&
                                             old->text({"prefix"}) == params_.prefix &&
                                             old->text({"uid"}) != meta_.uid) {
@@ -163,7 +177,7 @@ Expected<void> Core::open_mirror() {
                 params_.prefix + " in etcd is not what it was: another store is there");
   }
   std::error_code failed;
-  if (before != identity()) {
+  if (before != identity(false)) {
     std::filesystem::remove_all(directory / "data", failed);
   }
   std::filesystem::create_directories(directory, failed);
@@ -173,13 +187,16 @@ Expected<void> Core::open_mirror() {
   params.books = params_.books;
   params.history_age = params_.history_age;
   params.history_events = params_.history_events;
+  params.commit_fault_for_test = params_.mirror_fault_for_test;
   params.limits = {kMostTransactions, std::numeric_limits<std::size_t>::max()};
   auto opened = LmdbStore::open(params);
   if (!opened) {
     return fail(std::move(opened.error()).at("mirror of etcd"));
   }
   mirror_ = std::move(*opened);
-  std::ofstream(note) << identity();
+  if (auto noted = note_identity(false); !noted) {
+    return noted;
+  }
   fed_ = mirror_->current();
   landmark_ = newest_in_mirror();
   shared_.mirror_published = fed_;

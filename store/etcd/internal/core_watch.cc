@@ -28,7 +28,8 @@ net::Task<> Core::follow() {
     watch_member_ = member;
     std::string fault;
     net::Task<Expected<void>> emptying = wait_for_mirror();
-    const Expected<void> emptied = co_await emptying;
+    (void)co_await emptying;
+    const Expected<void> is_fit = take_up_mirror();
     net::Task<Expected<History>> looking = look_at_history(member);
     const Expected<History> history = co_await looking;
     if (history && *history == History::kAnother) {
@@ -37,8 +38,8 @@ net::Task<> Core::follow() {
     if (ended_) {
       co_return;
     }
-    if (!emptied) {
-      fault = emptied.error().to_string();
+    if (!is_fit) {
+      fault = is_fit.error().to_string();
     } else if (!history) {
       fault = history.error().to_string();
     } else if (resync_ || *history == History::kGone) {
@@ -288,7 +289,7 @@ void Core::feed(Revision revision, std::vector<Op> ops) {
   for (const Op& op : ops) {
     bytes += sizeof(Op) + op.key.size() + op.value.size();
   }
-  ops.push_back(raise_to(revision - 1));
+  ops.push_back(raise_from(fed_, revision - 1));
   fed_ = revision;
   shared_.mirror_bytes += bytes;
   ++shared_.mirror_transactions;
@@ -296,10 +297,11 @@ void Core::feed(Revision revision, std::vector<Op> ops) {
                                    guard = alive_.weak()](const Expected<CommitResult>& result) {
     shared_.mirror_bytes -= bytes;
     --shared_.mirror_transactions;
-    if (!result || result->conflict) {
+    if (result && !result->conflict) {
+      shared_.mirror_published = revision;
+    } else {
       shared_.mirror_torn = true;
     }
-    shared_.mirror_published = revision;
     if (!shared_.mirror_posted.exchange(true)) {
       loop_.post([this, guard] {
         if (guard) {
@@ -312,32 +314,51 @@ void Core::feed(Revision revision, std::vector<Op> ops) {
 }
 
 void Core::on_mirror_published() {
-  if (shared_.mirror_torn.exchange(false)) {
-    log_error("the mirror of etcd has lost something: it is compared anew");
-    resync_ = true;
-    end_watch("the mirror has lost something");
-    return;
+  if (shared_.mirror_torn) {
+    if (!std::exchange(resync_, true)) {
+      log_error("the mirror of etcd has lost something: it is compared anew");
+      end_watch("the mirror has lost something");
+    }
+  } else if (!shared_.is_comparing) {
+    if (watch_ != nullptr && shared_.mirror_bytes < kHeldBytes / 2 &&
+        shared_.mirror_transactions < kHeldTransactions / 2) {
+      watch_->hold(false);
+    }
+    const Revision published = shared_.mirror_published;
+    raise_position(published >= fed_ ? std::max(published, told_) : published);
   }
-  const Revision published = shared_.mirror_published;
-  if (watch_ != nullptr && shared_.mirror_bytes < kHeldBytes / 2 &&
-      shared_.mirror_transactions < kHeldTransactions / 2) {
-    watch_->hold(false);
-  }
-  const bool has_all = published >= fed_;
-  raise_position(has_all ? std::max(published, told_) : published);
-  if (has_all && drained_ != nullptr) {
+  if (shared_.mirror_transactions == 0 && drained_ != nullptr) {
     std::exchange(drained_, nullptr)(true);
   }
 }
 
+/// @error it has refused something of what it was given
 net::Task<Expected<void>> Core::wait_for_mirror() {
-  if (shared_.mirror_published >= fed_) {
-    co_return Expected<void>();
+  if (shared_.mirror_transactions > 0) {
+    net::Answer<bool> answer;
+    drained_ = answer.callback();
+    (void)co_await answer;
   }
-  net::Answer<bool> answer;
-  drained_ = answer.callback();
-  (void)co_await answer;
-  co_return Expected<void>();
+  co_return shared_.mirror_torn ? fail(Errc::kIo, "the mirror cannot be written")
+                                : Expected<void>();
+}
+
+/// Where it has refused something, it has nothing of what came later: it is compared from where it
+/// is. @error it cannot be written yet
+Expected<void> Core::take_up_mirror() {
+  if (!shared_.mirror_torn) {
+    return {};
+  }
+  if (auto healthy = mirror_->health(); !healthy) {
+    return fail(std::move(healthy.error()).at("mirror of etcd"));
+  }
+  shared_.mirror_torn = false;
+  resync_ = true;
+  fed_ = mirror_->current();
+  told_ = std::min(told_, fed_);
+  shared_.mirror_published = fed_;
+  on_mirror_published();
+  return {};
 }
 
 }  // namespace kintsugi::store::etcd

@@ -206,12 +206,10 @@ void Core::on_write_reply(std::uint64_t number, std::size_t member, const Reply&
     }
     writes_book_.on_verdict(number, verdict, pending.plan.writes, now(), actions);
   } else {
-    AnswerClass what = reply.status ? classify(*reply.status) : classify(reply.transport);
+    const AnswerClass what = reply.status ? classify(*reply.status) : classify(reply.transport);
     if (what.error == Errc::kFull) {
-      shared_.is_full = true;
-      if (is_plain_delete(pending.ops) && !std::exchange(pending.without_deletions, true)) {
-        what.error = Errc::kOk;  // once more, without what takes space
-      }
+      on_full(number);
+      return;
     }
     if (what.renew_token) {
       renew_token();
@@ -220,6 +218,29 @@ void Core::on_write_reply(std::uint64_t number, std::size_t member, const Reply&
   }
   perform(std::move(actions));
   arm();
+}
+
+/// Etcd says so, too, of one that it has done, and that took it beyond its quota. Whichever it was
+/// has been: once what is newest has been seen, it is known.
+void Core::on_full(std::uint64_t number) {
+  shared_.is_full = true;
+  synchronize([this, number](const Expected<Revision>& done) {
+    const auto found = writes_.find(number);
+    if (found == writes_.end() || ended_) {
+      return;  // it was done
+    }
+    Pending& pending = found->second;
+    AnswerClass what;
+    if (done) {
+      const bool once_more =  // without what takes space
+          is_plain_delete(pending.ops) && !std::exchange(pending.without_deletions, true);
+      what = {AnswerClass::Outcome::kNotDone, once_more ? Errc::kOk : Errc::kFull};
+    }
+    WriteActions actions;
+    writes_book_.on_failure(number, what, now(), actions);
+    perform(std::move(actions));
+    arm();
+  });
 }
 
 void Core::renew_token() {

@@ -25,9 +25,12 @@ struct Shared {
   // Of the mirror's queue.
   std::atomic<std::size_t> mirror_bytes{0}, mirror_transactions{0};
   std::atomic<Revision> mirror_published{0};
-  std::atomic<bool> mirror_posted{false}, mirror_torn{false};
+  std::atomic<bool> mirror_posted{false};
+  std::atomic<bool> mirror_torn{false};  ///< it has refused something, and all behind that
   /// The mirror was or is told a difference up to it, not what was between: history below is gone.
   std::atomic<Revision> lost_before{0};
+  /// The mirror is between what it was at `position` and what it will be at `lost_before`.
+  std::atomic<bool> is_comparing{false};
 
   /// Rows that cannot be read (GR-105). Readers look at the count first.
   std::atomic<std::size_t> corrupt_count{0};

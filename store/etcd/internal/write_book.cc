@@ -76,6 +76,7 @@ void WriteBook::send(TimePoint now, WriteActions& out) {
     }
     set(found->second, State::kSent);
     found->second.seat = seat_;
+    found->second.is_blind = false;
     flying_.push_back(number);
     out.push_back(make_action(Kind::kSend, number));
   }
@@ -124,9 +125,14 @@ void WriteBook::add(std::uint64_t number, std::vector<KeyUse> uses, TimePoint no
   send(now, out);
 }
 
-void WriteBook::make_unknown(Write& write, WriteActions& out) {
+void WriteBook::make_unknown(std::uint64_t number, Write& write, WriteActions& out) {
   stats_.unknown += write.was_unknown ? 0U : 1U;
   write.was_unknown = true;
+  if (write.is_blind) {
+    need_seat(out);  // before anything else of its keys is sent
+    answer(number, fail(may_have_happened()), out);
+    return;
+  }
   set(write, State::kUnknown);
   if (write.seat != seat_ && !seat_asked_) {
     // The seat has changed since it was sent: it is fenced already.
@@ -181,7 +187,7 @@ void WriteBook::on_verdict(std::uint64_t number, const Verdict& verdict, bool wr
       ready_.push_front(number);
       break;
     case Verdict::Kind::kMalformed:
-      make_unknown(write, out);
+      make_unknown(number, write, out);
       break;
   }
   on_published(position_, now, out);
@@ -194,8 +200,9 @@ void WriteBook::on_failure(std::uint64_t number, const AnswerClass& what, TimePo
     return;
   }
   Write& write = found->second;
-  if (what.outcome == AnswerClass::Outcome::kUnknown) {
-    make_unknown(write, out);
+  const bool was_lost = write.is_blind && what.error == Errc::kFull;  // if it was done
+  if (what.outcome == AnswerClass::Outcome::kUnknown || was_lost) {
+    make_unknown(number, write, out);
   } else if (what.error != Errc::kOk) {
     answer(number, fail(with_retry(what.error, "etcd refused the write")), out);
   } else {
@@ -262,10 +269,11 @@ void WriteBook::on_seat(Revision revision, TimePoint now, WriteActions& out) {
 
 void WriteBook::on_resync(TimePoint now, WriteActions& out) {
   std::vector<std::uint64_t> lost;
-  for (const auto& [number, write] : writes_) {
-    if (write.state == State::kUnknown || write.state == State::kFenced ||
-        (write.state == State::kSent && write.was_unknown)) {
+  for (auto& [number, write] : writes_) {
+    if (write.state == State::kUnknown || write.state == State::kFenced) {
       lost.push_back(number);
+    } else if (write.state == State::kSent) {
+      write.is_blind = true;
     }
   }
   for (const std::uint64_t number : lost) {

@@ -55,7 +55,8 @@ class WriteBook {
   void on_published(Revision position, TimePoint now, WriteActions& out);
   /// The seat is ours since `revision`: what was sent under the one before fails from then on.
   void on_seat(Revision revision, TimePoint now, WriteActions& out);
-  /// Events have been lost: what is unknown stays so.
+  /// Events have been lost: what is unknown stays so, also of what is under way now. To be told
+  /// before the position that was reached over them.
   void on_resync(TimePoint now, WriteActions& out);
   void on_time(TimePoint now, WriteActions& out);
   /// It was answered without the book.
@@ -95,13 +96,14 @@ class WriteBook {
     CommitResult conflict{};
     unsigned pauses = 0, deletes = 0;
     bool was_unknown = false;
+    bool is_blind = false;  // events have been lost since it was sent: its id may be among them
   };
   [[nodiscard]] static bool is_flying(State state) noexcept { return state >= State::kSent; }
   void set(Write& write, State state) noexcept;
   void ready(const std::vector<std::uint64_t>& numbers);
   void send(TimePoint now, WriteActions& out);
   void need_seat(WriteActions& out);
-  void make_unknown(Write& write, WriteActions& out);
+  void make_unknown(std::uint64_t number, Write& write, WriteActions& out);
   void answer(std::uint64_t number, Expected<CommitResult> result, WriteActions& out);
   void remove(std::uint64_t number);
   void succeed(std::uint64_t number, Revision revision, WriteActions& out);

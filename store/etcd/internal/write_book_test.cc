@@ -230,6 +230,23 @@ TEST(WriteBook, GR_109_HistoryGone_IsSaidAsItIs) {
   EXPECT_THAT(bench.published(8), ElementsAre("answer 2 8"));
 }
 
+TEST(WriteBook, GR_109_HistoryGone_IsRememberedOfWhatIsStillUnderWay) {
+  Bench bench;
+  bench.add(1, {{"a"}});
+  bench.add(2, {{"b"}});
+  bench.add(3, {{"c"}});
+  bench.seat(5);
+  EXPECT_THAT(bench.resync(), IsEmpty());
+  EXPECT_THAT(bench.failure(1, kWhoKnows), ElementsAre("seat", "answer 1 Timeout"))
+      << "its event may have been among those that were lost";
+  EXPECT_THAT(bench.failure(2, kAgain), IsEmpty());
+  bench.seat(9);
+  EXPECT_THAT(bench.pass(seconds(1)), ElementsAre("send 2"));
+  EXPECT_THAT(bench.failure(2, kWhoKnows), ElementsAre("seat")) << "sent since";
+  bench.book().on_seen(3, 10);
+  EXPECT_THAT(bench.published(10), ElementsAre("answer 3 10"));
+}
+
 TEST(WriteBook, ConflictsAreAnsweredWhenTheirCauseCanBeRead) {
   Bench bench;
   bench.add(1, {{"a"}});

@@ -7,6 +7,7 @@
 
 #include "store/lmdb/internal/reader.h"
 #include "store/raise.h"
+#include "store/undated.h"
 
 namespace kintsugi::store {
 namespace {
@@ -25,6 +26,10 @@ struct Group::Before {
 
 Expected<Group::Before> Group::look(const Op& op) {
   Before before;
+  if (op.key == kRaiseKey) {
+    before.modified = state_.revision;
+    return before;
+  }
   auto row = reader::current(txn_, tables_, op.key, !op.only_expected);
   if (row && op.only_expected) {
     before.modified = row->second;
@@ -68,7 +73,8 @@ Expected<CommitResult> Group::apply(const std::vector<Op>& ops) {
     if (ops[i].expected && *ops[i].expected != before->modified) {
       return CommitResult{0, true, i, before->modified, {}};
     }
-    if (ops[i].created != 0 && before->known && ops[i].created != before->created) {
+    if (ops[i].created != 0 && !is_undated(ops[i]) && before->known &&
+        ops[i].created != before->created) {
       return CommitResult{0, true, i, before->modified, {}};
     }
     changes = changes || is_change(ops[i], *before);
@@ -128,7 +134,7 @@ void Group::write(const Op& op, Before& before, Revision revision, std::uint32_t
     put_log(revision, index, {op.type, created, before.modified, op.key, op.value});
   }
   events_.push_back({revision, op.type, op.key, SharedBytes(op.value), std::move(before.value),
-                     created, before.modified});
+                     is_undated(op) ? kUndated : created, before.modified});
 }
 
 void Group::put_version(MDB_dbi table, std::string_view db_key, const layout::Version& version) {
