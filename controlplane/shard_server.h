@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "apiserver/open_watches.h"
 #include "apiserver/server.h"
 #include "auth/jwt.h"
 #include "auth/reserved_identity.h"
@@ -79,6 +80,8 @@ struct ShardServerParams {
   /// For metrics; null: one of its own.
   std::shared_ptr<AbuseTotals> abuse;
   auth::TokenKeys token_keys{};  ///< of continue tokens; empty: those that stand in the store
+  /// What its loops count together.
+  std::shared_ptr<apiserver::WatchCounts> watches = std::make_shared<apiserver::WatchCounts>();
   std::shared_ptr<MemoryBudget> memory;                 ///< of the process; null: without a bound
   std::shared_ptr<serving::MemoryPressure> pressure;    ///< of the process; null: nobody looks
   std::shared_ptr<const CertificateEnds> certificates;  ///< for metrics; null: none

@@ -4,10 +4,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,8 +21,6 @@
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "base/version.h"
-#include "controlplane/moves/move_limits.h"
-#include "controlplane/quotas/workspace_books.h"
 #include "controlplane/shard_server.h"
 #include "net/loop.h"
 #include "net/outgoing.h"
@@ -34,18 +30,15 @@
 #include "net/watchdog.h"
 #include "server/encryption.h"
 #include "server/files.h"
-#include "server/internal/etcd_opening.h"
 #include "server/internal/file_watch.h"
 #include "server/internal/replica_keeper.h"
 #include "server/internal/shard_credentials.h"
-#include "server/internal/store_note.h"
+#include "server/internal/shard_store.h"
 #include "server/internal/webhook_server.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
 #include "server/shard_files.h"
 #include "serving/memory_pressure.h"
-#include "store/lmdb/rescue.h"
-#include "store/lmdb/source.h"
 
 namespace kintsugi::server {
 namespace {
@@ -126,9 +119,13 @@ class ShardProgram {
     }
     net::service_notices().status("opens its store");
     net::service_notices().extend(kStoreOpens);
-    if (auto opened = options_.etcd.endpoints.empty() ? open_lmdb() : open_etcd(); !opened) {
-      return opened;
+    auto opened = open_shard_store(options_, [this] { loop_.post([this] { on_store_ended(); }); });
+    if (!opened) {
+      return fail(std::move(opened.error()));
     }
+    store_ = std::move(opened->store);
+    etcd_ = opened->etcd;
+    set_data_folder(opened->folder);
     auto encryption = ShardEncryption::open(*store_, options_.layout, options_.encryption);
     if (!encryption) {
       return fail(std::move(encryption.error()));
@@ -137,64 +134,12 @@ class ShardProgram {
     return {};
   }
 
-  Expected<void> open_lmdb() {
-    const std::string mirror = mirror_folder();
-    store::LmdbParams lmdb;
-    lmdb.directory = options_.layout.shard_data(options_.name);
-    if (file_exists(mirror) && !file_exists(lmdb.directory)) {
-      return fail(Errc::kConfig, "--store: the data of this shard is in etcd (" + mirror +
-                                     "); `kintsugi store copy` moves it");
-    }
-    lmdb.opens_moved = options_.opens_moved;
-    lmdb.books = controlplane::workspace_books();
-    lmdb.limits = controlplane::move_limits();
-    auto opened = store::open_or_rescue(std::move(lmdb));
-    if (!opened) {
-      return fail(std::move(opened.error()));
-    }
-    store_ = std::move(*opened);
-    set_data_folder(options_.layout.shard_data(options_.name));
-    std::error_code ignored;
-    std::filesystem::remove_all(mirror, ignored);  // of when it was in etcd
-    std::filesystem::remove(options_.layout.shard(options_.name) + '/' + kStoreNote, ignored);
-    return {};
-  }
-
   [[nodiscard]] std::string folder() const {
     return options_.layout.shard_replica(options_.name, options_.replica);
   }
-  [[nodiscard]] std::string mirror_folder() const { return folder() + "/mirror"; }
 
-  /// A folder with data of its own stays with that.
-  Expected<void> open_etcd() {
-    const std::string data = options_.layout.shard_data(options_.name);
-    if (file_exists(data) && !store::has_moved(data)) {
-      return fail(Errc::kConfig, "--store: the data of this shard is in " + data +
-                                     "; `kintsugi store copy` moves it");
-    }
-    store::EtcdParams etcd = options_.etcd;
-    etcd.on_ended = [this] { loop_.post([this] { on_store_ended(); }); };
-    if (etcd.prefix.empty()) {
-      etcd.prefix = "/kintsugi/shards/" + options_.name;
-    }
-    etcd.mirror_directory = mirror_folder();
-    etcd.books = controlplane::workspace_books();
-    const StoreNote note{etcd, options_.etcd_password_file};
-    auto opened = open_etcd_store(std::move(etcd), options_.etcd_password_file);
-    if (!opened) {
-      return fail(std::move(opened.error()));
-    }
-    const std::string noted = options_.layout.shard(options_.name);
-    if (auto written = write_store_note(noted, note); !written) {
-      return written;
-    }
-    etcd_ = opened->get();
-    set_data_folder(mirror_folder());
-    store_ = std::move(*opened);
-    return {};
-  }
-
-  /// Somebody has restored etcd: the next process has another history, and watches begin anew.
+  /// The data has moved, or somebody has restored etcd: the next process has another history, and
+  /// watches begin anew.
   void on_store_ended() {
     log_error("shard ends: its store has to be opened anew", {{"shard", options_.name}});
     status_ = 1;

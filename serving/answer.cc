@@ -8,6 +8,7 @@
 #include "krm/yaml.h"
 #include "serving/fair_queues.h"
 #include "serving/identity.h"
+#include "serving/moving.h"
 
 namespace kintsugi::serving {
 namespace {
@@ -113,6 +114,9 @@ void send_error(http::ResponseStream& stream, const AnswerForm& form, const Erro
   }
   if (error.detail().retry_after_seconds > 0) {
     headers.add("retry-after", std::to_string(error.detail().retry_after_seconds));
+  }
+  if (tells_of_move(error)) {
+    headers.add(kMovingHeader, "1");
   }
   const int code = krm::http_status(error);
   if (code == kTooMany) {

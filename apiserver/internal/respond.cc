@@ -15,6 +15,7 @@
 #include "krm/status.h"
 #include "krm/yaml.h"
 #include "serving/fair_seats.h"
+#include "serving/moving.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -181,10 +182,14 @@ void send_json(Request& request, int status, std::string json) {
 }
 
 void send_error(Request& request, const Error& error) {
-  send_status(request, krm::http_status(error), krm::to_status(error));
+  http::HeaderList more;
+  if (serving::tells_of_move(error)) {
+    more.add(serving::kMovingHeader, "1");
+  }
+  send_status(request, krm::http_status(error), krm::to_status(error), std::move(more));
 }
 
-void send_status(Request& request, int code, const krm::Json& status) {
+void send_status(Request& request, int code, const krm::Json& status, http::HeaderList more) {
   if (request.is_gone()) {
     return;
   }
@@ -207,6 +212,9 @@ void send_status(Request& request, int code, const krm::Json& status) {
   const krm::Json* retry = status.at({"details", "retryAfterSeconds"});
   if (retry != nullptr) {
     headers.add("retry-after", std::to_string(retry->as_integer()));
+  }
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    headers.add(more[i].name, more[i].value);
   }
   send_body(request, code, std::move(headers), body ? std::move(*body) : std::string());
 }

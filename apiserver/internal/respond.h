@@ -29,7 +29,8 @@ void send_json(Request& request, int status, std::string json);
 /// A Status for the failure, in the negotiated format, with Retry-After where it has one.
 void send_error(Request& request, const Error& error);
 /// The same of a Status that is there already.
-void send_status(Request& request, int code, const krm::Json& status);
+/// @param more  headers, besides those of every answer
+void send_status(Request& request, int code, const krm::Json& status, http::HeaderList more = {});
 
 /// The store cannot be read or written now: kIo, kFull.
 [[nodiscard]] bool is_store_fault(const Error& error) noexcept;

@@ -277,6 +277,9 @@ void Server::set_tenants(TenantRules rules) {
 void Server::watch_started(Watcher& watcher) {
   watcher.set_server_slot(watchers_.size());
   watchers_.push_back(&watcher);
+  if (watch_counts_ != nullptr) {
+    watch_counts_->begun(watcher.cluster());
+  }
   if (watcher.is_unproven() && !draining_) {  // since it was let in
     params_.loop.post([this, alive = std::weak_ptr<Server*>(alive_)] {
       if (!alive.expired()) {
@@ -291,6 +294,9 @@ void Server::watch_ended(Watcher& watcher) noexcept {
   watchers_[slot] = watchers_.back();
   watchers_[slot]->set_server_slot(slot);
   watchers_.pop_back();
+  if (watch_counts_ != nullptr) {
+    watch_counts_->ended(watcher.cluster());
+  }
 }
 
 }  // namespace internal

@@ -19,6 +19,7 @@
 #include "apiserver/internal/rule_checks.h"
 #include "apiserver/internal/watch_hub.h"
 #include "apiserver/internal/watch_review.h"
+#include "apiserver/open_watches.h"
 #include "apiserver/served_kind.h"
 #include "apiserver/server.h"
 #include "apiserver/tenant_rules.h"
@@ -106,6 +107,7 @@ class Server final : public ApiServer {
   }
   [[nodiscard]] std::size_t shed_watches(std::size_t most, bool all);
   void list_watches(serving::WatchList& into) const;
+  void set_watch_counts(std::shared_ptr<WatchCounts> counts) { watch_counts_ = std::move(counts); }
   [[nodiscard]] net::BodyGate& bodies() const noexcept { return *bodies_; }
   void set_bodies(std::unique_ptr<net::BodyGate> bodies) { bodies_ = std::move(bodies); }
   [[nodiscard]] auth::Impersonator& impersonator() noexcept { return impersonator_; }
@@ -143,6 +145,7 @@ class Server final : public ApiServer {
   auth::TokenKeys token_keys_ = keys_of_process();
   Stats stats_;
   std::vector<Watcher*> watchers_;
+  std::shared_ptr<WatchCounts> watch_counts_;  // null: nobody counts
   std::unique_ptr<WatchReview> watch_review_;
   bool draining_ = false;
   net::Timer unproven_timer_{params_.loop};

@@ -51,9 +51,10 @@ FlagTable rebalance_flags(RebalanceWords& words) {
          "of an administrator of root; else $KUBECONFIG, else ~/.kube/config",
          into(words.kubeconfig)}}},
       {"plan",
-       {{"by", "objects|bytes", "objects", "what is spread",
+       {{"by", "objects|bytes|watches", "objects",
+         "what is spread; watches: those of one logical cluster that are open now",
          [&words](std::string_view value) {
-           return take_choice(value, {"objects", "objects", "bytes"}, words.by);
+           return take_choice(value, {"objects", "objects", "bytes", "watches"}, words.by);
          }},
         {"limit", "RATIO", "1.25", "of the mean, what a shard may have", into(words.limit)},
         {"max-moves", "N", "1000", "no more than that", into(words.most_moves)},
@@ -128,6 +129,7 @@ class Rebalancer {
         cluster.shard = shard.name;
         cluster.objects = number(item, "objects");
         cluster.bytes = number(item, "bytes");
+        cluster.watches = number(item, "watches");
         cluster.stays = cluster.name == "root" || cluster.name.find(':') != std::string::npos ||
                         item.text({"phase"}) != "Ready";
         by_name[cluster.name] = clusters.size();
@@ -299,10 +301,10 @@ void print_plan(const RebalancePlan& plan, bool as_json) {
     std::printf("Nothing is to be moved.\n");
   } else {
     std::vector<std::vector<std::string>> rows = {
-        {"WORKSPACE", "CLUSTER", "FROM", "TO", "OBJECTS", "BYTES", "REASON"}};
+        {"WORKSPACE", "CLUSTER", "FROM", "TO", "OBJECTS", "BYTES", "WATCHES", "REASON"}};
     for (const RebalanceMove& move : plan.moves) {
       rows.push_back({move.path, move.cluster, move.from, move.to, std::to_string(move.objects),
-                      std::to_string(move.bytes), move.reason});
+                      std::to_string(move.bytes), std::to_string(move.watches), move.reason});
     }
     std::printf("%s", text_table(rows).c_str());
   }
@@ -369,7 +371,9 @@ int run_rebalance(const std::vector<std::string>& arguments) {
   if (fault != std::errc() || read != end || !(limits.limit >= 1.01 && limits.limit <= 100)) {
     return wrong_usage("rebalance", "--limit: \"" + words.limit + "\" is not between 1.01 and 100");
   }
-  limits.by = words.by == "bytes" ? RebalanceBy::kBytes : RebalanceBy::kObjects;
+  limits.by = words.by == "bytes"     ? RebalanceBy::kBytes
+              : words.by == "watches" ? RebalanceBy::kWatches
+                                      : RebalanceBy::kObjects;
   limits.most_moves = words.most_moves;
   limits.across = words.across;
   const Expected<void> done = run(words, limits);

@@ -49,7 +49,7 @@ class Planner {
       }
       plan.moves.push_back({cluster->name, cluster->path, from, to,
                             from + " has " + ratio_text(from) + " of the mean", cluster->objects,
-                            cluster->bytes});
+                            cluster->bytes, cluster->watches});
       loads_[from] -= weight(*cluster);
       loads_[to] += weight(*cluster);
       cluster->shard = to;
@@ -64,7 +64,9 @@ class Planner {
 
  private:
   [[nodiscard]] std::int64_t weight(const RebalanceCluster& cluster) const {
-    return limits_.by == RebalanceBy::kBytes ? cluster.bytes : cluster.objects;
+    return limits_.by == RebalanceBy::kBytes     ? cluster.bytes
+           : limits_.by == RebalanceBy::kWatches ? cluster.watches
+                                                 : cluster.objects;
   }
   [[nodiscard]] std::string group_of(const RebalanceShard& shard) const {
     return limits_.across ? std::string() : shard.region;
@@ -166,6 +168,7 @@ Json to_json(const RebalancePlan& plan) {
                                   {"to", move.to},
                                   {"objects", move.objects},
                                   {"bytes", move.bytes},
+                                  {"watches", move.watches},
                                   {"reason", move.reason}}));
   }
   return Json::object({{"kind", "RebalancePlan"}, {"moves", std::move(moves)}});
@@ -185,10 +188,12 @@ Expected<RebalancePlan> read_rebalance_plan(const std::string& text) {
     move.from = one.text({"from"});
     move.to = one.text({"to"});
     move.reason = one.text({"reason"});
-    const Json* objects = one.find("objects");
-    const Json* bytes = one.find("bytes");
-    move.objects = objects == nullptr ? 0 : objects->as_integer();
-    move.bytes = bytes == nullptr ? 0 : bytes->as_integer();
+    for (const auto& [name, to] :
+         {std::pair{"objects", &move.objects}, std::pair{"bytes", &move.bytes},
+          std::pair{"watches", &move.watches}}) {
+      const Json* const value = one.find(name);
+      *to = value == nullptr ? 0 : value->as_integer();
+    }
     if (move.cluster.empty() || move.from.empty() || move.to.empty()) {
       return fail(Errc::kConfig, "moves[" + std::to_string(plan.moves.size()) +
                                      "]: cluster, from and to are required");

@@ -13,7 +13,7 @@
 /// Which logical clusters go where, so that no shard has much more than the others (GR-605).
 namespace kintsugi::cmd {
 
-enum class RebalanceBy : std::uint8_t { kObjects, kBytes };
+enum class RebalanceBy : std::uint8_t { kObjects, kBytes, kWatches };
 
 struct RebalanceShard {
   std::string name, region;
@@ -23,12 +23,13 @@ struct RebalanceShard {
 struct RebalanceCluster {
   std::string name, path, shard;
   std::int64_t objects = 0, bytes = 0;
+  std::int64_t watches = 0;
   bool stays = false;                       ///< it cannot be moved, but counts
   std::optional<krm::Selector> selector{};  ///< of its Workspace's location
 };
 struct RebalanceMove {
   std::string cluster, path, from, to, reason;
-  std::int64_t objects = 0, bytes = 0;
+  std::int64_t objects = 0, bytes = 0, watches = 0;
   bool operator==(const RebalanceMove&) const = default;
 };
 struct RebalanceLimits {
@@ -50,7 +51,7 @@ struct RebalancePlan {
                                            std::vector<RebalanceCluster> clusters,
                                            const RebalanceLimits& limits);
 
-/// {kind: RebalancePlan, moves: [{cluster, path, from, to, objects, bytes, reason}]}
+/// {kind: RebalancePlan, moves: [{cluster, path, from, to, objects, bytes, watches, reason}]}
 [[nodiscard]] krm::Json to_json(const RebalancePlan& plan);
 /// @error kConfig it is none
 [[nodiscard]] Expected<RebalancePlan> read_rebalance_plan(const std::string& text);

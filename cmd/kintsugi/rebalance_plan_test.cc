@@ -93,10 +93,13 @@ TEST(Rebalance, GR605_APlanAfterThePlanIsEmpty) {
       const std::size_t where = std::min<std::size_t>(random() % 5, random() % 5);
       clusters.push_back(cluster("c" + std::to_string(i), "s" + std::to_string(where), objects,
                                  objects * static_cast<std::int64_t>(random() % 4'000)));
+      clusters.back().watches = static_cast<std::int64_t>(random() % 50);
     }
     RebalanceLimits limits;
-    limits.by = round % 2 == 0 ? RebalanceBy::kObjects : RebalanceBy::kBytes;
-    limits.across = round % 3 == 0;
+    constexpr RebalanceBy kAll[] = {RebalanceBy::kObjects, RebalanceBy::kBytes,
+                                    RebalanceBy::kWatches};
+    limits.by = kAll[round % 3];
+    limits.across = round % 4 == 0;
     const RebalancePlan plan = plan_rebalance(shards, clusters, limits);
     std::map<std::string, std::string> moved;
     for (const RebalanceMove& move : plan.moves) {
@@ -109,9 +112,22 @@ TEST(Rebalance, GR605_APlanAfterThePlanIsEmpty) {
   }
 }
 
+TEST(Rebalance, GR605_ByWatches_TheWatchedOneGoesWhateverItsObjects) {
+  std::vector<RebalanceCluster> clusters = {
+      cluster("large", "a", 900, 90'000), cluster("watched", "a", 10, 1'000),
+      cluster("quiet", "a", 1, 10), cluster("other", "b", 20, 100)};
+  clusters[0].watches = 40;
+  clusters[1].watches = 40;
+  const RebalancePlan plan =
+      plan_rebalance({shard("a"), shard("b")}, clusters, {.by = RebalanceBy::kWatches});
+  ASSERT_EQ(plan.moves.size(), 1U);
+  EXPECT_EQ(plan.moves[0].cluster, "watched") << "of those that are enough the one of fewest bytes";
+  EXPECT_EQ(plan.moves[0].watches, 40);
+}
+
 TEST(Rebalance, GR605_APlanIsReadAsItWasWritten) {
   RebalancePlan plan;
-  plan.moves.push_back({"c", "root:c", "a", "b", "a has 2.00 of the mean", 3, 9});
+  plan.moves.push_back({"c", "root:c", "a", "b", "a has 2.00 of the mean", 3, 9, 4});
   const auto again = read_rebalance_plan(to_json(plan).dump());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->moves, plan.moves);

@@ -23,12 +23,15 @@ namespace {
 
 struct Options {
   std::string from, to, dir, remove, encryption, key, after;
-  bool repair = false;
+  bool repair = false, online = false;
   StoreFlags etcd;
 };
 
 FlagGroup copy_flags(Options& options) {
   FlagGroup group{"Copy", etcd_flags(options.etcd, "shard", "")};
+  group.flags.push_back({"online", "", "",
+                         "copy: of a store that is served, which goes on in the new place",
+                         into(options.online)});
   group.flags.push_back(
       {"force", "", "", "copy: also a store that has moved elsewhere", into(options.etcd.force)});
   return group;
@@ -232,7 +235,9 @@ CommandAbout store_about() {
       "copy --from lmdb:DIR --to etcd=URL,… --prefix PREFIX\n"
       "                             moves a store that nobody serves into etcd, or back; "
       "revisions go on 1,000,000\n                             later; the source opens with "
-      "--force only from then on. May be killed and repeated.\n"
+      "--force only from then on. May be killed and repeated. With --online\n"
+      "                             its shard serves it until writes stop for a moment, and "
+      "goes on at the new place.\n"
       "renew --from etcd=URL,… --prefix PREFIX\n"
       "                             lets the revisions of a store in etcd go on 1,000,000,000 "
       "later: after a restore of\n                             etcd that no shard has noticed, "
@@ -290,7 +295,7 @@ int run_store(const std::vector<std::string>& arguments) {
                     copies ? "--from and --to are required" : "--dir is required", 2);
   }
   if (action == "copy") {
-    return run_store_copy({options.from, options.to, options.etcd});
+    return run_store_copy({options.from, options.to, options.etcd, options.online});
   }
   if (action == "rewrite") {
     return options.encryption.empty()

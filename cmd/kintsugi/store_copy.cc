@@ -1,5 +1,6 @@
 #include "cmd/kintsugi/store_copy.h"
 
+#include <csignal>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -7,7 +8,8 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/progress.h"
 #include "server/etcd_password.h"
-#include "store/etcd/etcd_prefix.h"
+#include "server/moved_store.h"
+#include "store/transfer/online.h"
 #include "store/transfer/transfer.h"
 
 namespace kintsugi::cmd {
@@ -20,6 +22,32 @@ constexpr std::string_view kEtcd = "etcd=";
 /// Of "lmdb:DIR"; "": it is something else.
 std::string folder_of(std::string_view place) {
   return place.starts_with(kFolder) ? std::string(place.substr(kFolder.size())) : std::string();
+}
+
+int run_online(const StoreCopyWords& words, const std::string& folder, store::EtcdParams etcd,
+               store::TransferOptions transfer) {
+  // Not in the moment in which nobody writes.
+  std::signal(SIGTSTP, SIG_IGN);
+  store::OnlineOptions options;
+  options.transfer = std::move(transfer);
+  options.note = [&words, etcd](const std::string& uid) {
+    return server::moved_note(etcd, words.etcd.password_file, uid);
+  };
+  const bool into_etcd = words.to.starts_with(kEtcd);
+  const auto report = into_etcd ? store::move_to_etcd_online(folder, etcd, options)
+                                : store::move_to_lmdb_online(etcd, folder, options);
+  if (!report) {
+    return complain(kCommand, report.error());
+  }
+  std::printf(
+      "%s: %llu objects; nobody wrote for %lld ms\nrevision %llu in %s, %llu here; clients list "
+      "once "
+      "more\n%s has moved; who served it goes on here\n",
+      words.to.c_str(), static_cast<unsigned long long>(report->rows.rows),
+      static_cast<long long>(report->stopped / milliseconds(1)),
+      static_cast<unsigned long long>(report->rows.before), words.from.c_str(),
+      static_cast<unsigned long long>(report->rows.after), words.from.c_str());
+  return 0;
 }
 
 }  // namespace
@@ -54,6 +82,9 @@ int run_store_copy(StoreCopyWords words) {
   options.tell = [&progress](std::uint64_t rows) {
     progress.show(std::to_string(rows) + " objects");
   };
+  if (words.online) {
+    return run_online(words, folder, std::move(*etcd), std::move(options));
+  }
   const auto report = into_etcd ? store::move_to_etcd(folder, std::move(*etcd), options)
                                 : store::move_to_lmdb(std::move(*etcd), folder, options);
   if (!report) {
@@ -68,25 +99,40 @@ int run_store_copy(StoreCopyWords words) {
   return 0;
 }
 
-int run_store_renew(const std::string& from, StoreFlags etcd) {
-  constexpr const char* kRenew = "store renew";
+tl::expected<NamedPrefix, int> open_prefix(const std::string& command, const std::string& from,
+                                           StoreFlags etcd) {
   if (!from.starts_with(kEtcd) || etcd.prefix.empty()) {
-    return complain(kRenew, "--from etcd=URL,… and --prefix are required", 2);
+    return tl::unexpected(complain(command, "--from etcd=URL,… and --prefix are required", 2));
   }
   etcd.store = from;
   auto params = etcd_params(etcd);
   if (!params) {
-    return complain(kRenew, params.error(), params.error().code() == Errc::kConfig ? 2 : 1);
+    return tl::unexpected(
+        complain(command, params.error(), params.error().code() == Errc::kConfig ? 2 : 1));
   }
-  const std::string prefix = params->prefix;
+  NamedPrefix out;
+  out.name = params->prefix;
   auto store = store::EtcdPrefix::open(std::move(*params));
-  const auto found = store ? (*store)->look() : fail(store.error().clone());
-  const auto revision = found ? (*store)->renew() : fail(found.error().clone());
+  if (!store) {
+    return tl::unexpected(complain(command, store.error()));
+  }
+  out.store = std::move(*store);
+  return out;
+}
+
+int run_store_renew(const std::string& from, StoreFlags etcd) {
+  constexpr const char* kRenew = "store renew";
+  const auto prefix = open_prefix(kRenew, from, std::move(etcd));
+  if (!prefix) {
+    return prefix.error();
+  }
+  const auto found = prefix->store->look();
+  const auto revision = found ? prefix->store->renew() : fail(found.error().clone());
   if (!revision) {
     return complain(kRenew, revision.error());
   }
-  std::printf("%s in etcd: revision %llu is %llu now; clients list once more\n", prefix.c_str(),
-              static_cast<unsigned long long>(found->revision),
+  std::printf("%s in etcd: revision %llu is %llu now; clients list once more\n",
+              prefix->name.c_str(), static_cast<unsigned long long>(found->revision),
               static_cast<unsigned long long>(*revision));
   return 0;
 }

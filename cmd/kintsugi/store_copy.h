@@ -1,17 +1,19 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "cmd/kintsugi/store_flags.h"
-#include "store/etcd/etcd_store.h"
+#include "store/etcd/etcd_prefix.h"
 
 namespace kintsugi::cmd {
 
 /// As typed: "lmdb:DIR" or "etcd=URL,…" each.
 struct StoreCopyWords {
   std::string from, to;
-  StoreFlags etcd;  ///< the end that is in etcd
+  StoreFlags etcd;      ///< the end that is in etcd
+  bool online = false;  ///< who serves the source goes on until the end
 };
 
 /// Moves a store from its folder into etcd, or back. @returns the exit status.
@@ -39,5 +41,15 @@ int run_store_look(const std::string& action, StoreLook look);
 
 /// As typed, with the password. @error kConfig
 [[nodiscard]] Expected<store::EtcdParams> etcd_params(const StoreFlags& flags);
+
+/// A store in etcd that a command is about.
+struct NamedPrefix {
+  std::string name;
+  std::unique_ptr<store::EtcdPrefix> store;
+};
+/// Opens it. @param from  "etcd=URL,…". @returns the exit status where it cannot be had, after a
+/// line that says why.
+[[nodiscard]] tl::expected<NamedPrefix, int> open_prefix(const std::string& command,
+                                                         const std::string& from, StoreFlags etcd);
 
 }  // namespace kintsugi::cmd

@@ -75,30 +75,22 @@ Expected<void> expect_no_others(store::EtcdPrefix& store) {
 }  // namespace
 
 int run_store_finish_upgrade(const std::string& from, StoreFlags etcd) {
-  if (!from.starts_with("etcd=") || etcd.prefix.empty()) {
-    return complain(kCommand, "--from etcd=URL,… and --prefix are required", 2);
+  const auto prefix = open_prefix(kCommand, from, std::move(etcd));
+  if (!prefix) {
+    return prefix.error();
   }
-  etcd.store = from;
-  auto params = etcd_params(etcd);
-  if (!params) {
-    return complain(kCommand, params.error(), params.error().code() == Errc::kConfig ? 2 : 1);
-  }
-  const std::string prefix = params->prefix;
-  auto store = store::EtcdPrefix::open(std::move(*params));
-  if (!store) {
-    return complain(kCommand, store.error());
-  }
-  if (auto quiet = expect_no_others(**store); !quiet) {
+  store::EtcdPrefix& store = *prefix->store;
+  if (auto quiet = expect_no_others(store); !quiet) {
     return complain(kCommand, quiet.error());
   }
-  const auto found = (*store)->look();
-  const auto raised = found ? (*store)->raise_lowest(product_version())
-                            : Expected<void>(fail(found.error().clone()));
+  const auto found = store.look();
+  const auto raised =
+      found ? store.raise_lowest(product_version()) : Expected<void>(fail(found.error().clone()));
   if (!raised) {
     return complain(kCommand, raised.error());
   }
-  std::printf("%s in etcd: for kintsugi %s and later; it was for %s and later\n", prefix.c_str(),
-              product_version(), found->lowest.c_str());
+  std::printf("%s in etcd: for kintsugi %s and later; it was for %s and later\n",
+              prefix->name.c_str(), product_version(), found->lowest.c_str());
   return 0;
 }
 

@@ -20,7 +20,7 @@ std::optional<krm::Json> ShardLoop::document(std::string_view api_root,
     return apiserver::fairness_report(*server_);  // of this loop
   }
   if (api_root == krm::kEverywhere && path == "/debug/logical_clusters") {
-    return cluster_loads(index_, store_.books());
+    return cluster_loads(index_, store_.books(), *params_.watches);
   }
   const bool of_shard = api_root == krm::kEverywhere || (metrics && api_root.empty());
   if (!of_shard || (!metrics && path != "/debug/replication")) {

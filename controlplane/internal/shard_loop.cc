@@ -352,6 +352,7 @@ void ShardLoop::make_server(std::function<Expected<void>()> ready) {
   server_ = apiserver::ApiServer::make(std::move(params));
   apiserver::set_tenant_rules(*server_, std::move(tenants));
   apiserver::seal_continue_tokens(*server_, params_.token_keys);
+  apiserver::count_watches(*server_, params_.watches);
   if (params_.memory != nullptr) {
     apiserver::bound_bodies(*server_, params_.memory);
   }

@@ -6,7 +6,6 @@
 
 #include "apiserver/keys.h"
 #include "controlplane/moves/move_book.h"
-#include "krm/status.h"
 #include "store/guarded_commit.h"
 
 namespace kintsugi::controlplane {
@@ -18,9 +17,9 @@ void FencedStore::commit(std::vector<store::Op> ops, store::CommitCallback done)
     inner().commit(std::move(ops), std::move(done));
     return;
   }
-  store::commit_guarded(
-      inner(), std::move(ops), store::unchanged(move_key(kFences, parts->cluster), 0),
-      [] { return krm::unavailable("logical cluster is being migrated", 1); }, std::move(done));
+  store::commit_guarded(inner(), std::move(ops),
+                        store::unchanged(move_key(kFences, parts->cluster), 0), being_migrated,
+                        std::move(done));
 }
 
 }  // namespace kintsugi::controlplane

@@ -13,6 +13,7 @@
 #include "controlplane/moves/internal/move_rows.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
+#include "serving/moving.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -21,7 +22,6 @@ using krm::Json;
 
 constexpr std::int64_t kTokensLive = 15 * 60;  // [s] a continue token of before may still come
 constexpr std::int64_t kNewsTake = 60;         // [s]
-constexpr std::string_view kMigrated = "logical cluster is being migrated";
 constexpr std::string_view kRelist =
     "logical cluster is being migrated to another shard; relist required";
 
@@ -41,6 +41,8 @@ Error relist() {
 }
 
 }  // namespace
+
+Error being_migrated() { return krm::unavailable(std::string(serving::kMovingText), 1); }
 
 std::string move_key(std::string_view resource, std::string_view cluster) {
   return apiserver::object_key(resource, kMovesCluster, "", cluster).value_or("");
@@ -174,7 +176,7 @@ Expected<void> MoveBook::check_fence(const Fence& closed, std::string_view clust
       return {};
     }
   }
-  return fail(krm::unavailable(std::string(kMigrated), 1));
+  return fail(being_migrated());
 }
 
 Expected<store::Revision> MoveBook::check(std::string_view cluster, const http::RequestHead& head,

@@ -32,6 +32,10 @@ inline constexpr std::string_view kArrivals = "arrivals.facts";
 /// On the destination: pages of the copy that is not complete, by their numbers.
 inline constexpr std::string_view kIncoming = "incoming.facts";
 
+/// What everybody is answered who comes while a logical cluster is on its way (KK-214): nothing of
+/// the request was done.
+[[nodiscard]] Error being_migrated();
+
 [[nodiscard]] std::string move_key(std::string_view resource, std::string_view cluster);
 
 struct Fence {

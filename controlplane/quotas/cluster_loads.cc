@@ -9,7 +9,8 @@ namespace kintsugi::controlplane {
 
 using krm::Json;
 
-Json cluster_loads(const ClusterIndex& index, const store::Books* books) {
+Json cluster_loads(const ClusterIndex& index, const store::Books* books,
+                   const apiserver::WatchCounts& watches) {
   Json items = Json::array();
   for (const std::string& name : index.names()) {
     const ClusterInfo* info = index.find(name);
@@ -17,6 +18,7 @@ Json cluster_loads(const ClusterIndex& index, const store::Books* books) {
       continue;
     }
     Json item = Json::object({{"cluster", name}, {"path", info->path}, {"phase", info->phase}});
+    item["watches"] = static_cast<std::int64_t>(watches.of(name));
     if (books != nullptr) {
       const store::Sums sums = books->sums(name);
       item["objects"] = sums[column_of(Quota::kObjects)];

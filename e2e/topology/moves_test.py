@@ -186,7 +186,7 @@ class Moves(unittest.TestCase):
         pinned, _ = self.workspace("pinned", "shard-2")
         for object_ in range(200):
             pinned.must("POST", MAPS, config_map(f"m{object_}"))
-        self.assertIn("none of objects, bytes", self.rebalance("--plan", "--by=neither", status=2)[1])
+        self.assertIn("none of objects, bytes, watches", self.rebalance("--plan", "--by=neither", status=2)[1])
         self.rebalance(status=2)
         self.assertEqual(self.rebalance("--plan")[0], "Nothing is to be moved.\n")  # each shard is a region
         table, _ = self.rebalance("--plan", "--across")

@@ -93,6 +93,7 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
                       const serving::ProcessLimits& limits) {
   std::uint64_t stripped = 0;
   OverheadTimes overhead;
+  MoveHoldStats held;
   LookupStats lookups;
   ShardReviews::Stats reviews;
   std::size_t connections = 0, streams = 0;
@@ -102,6 +103,7 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   for (const LoopReport& loop : loops) {
     stripped += loop.forward.identity_headers_stripped;
     overhead.add(loop.forward.overhead);
+    held.add(loop.forward.held);
     lookups.resolved += loop.lookup.resolved;
     lookups.not_known += loop.lookup.not_known;
     lookups.unavailable += loop.lookup.unavailable;
@@ -139,6 +141,13 @@ void traffic_families(MetricFamilies& out, const std::vector<LoopReport>& loops,
   out.histogram("kintsugi_request_overhead_seconds",
                 "forwarded requests from their heads until they are sent the first time", {});
   out.sample({}, buckets_of(OverheadTimes::kBounds, overhead.counts, overhead.sum));
+  out.gauge("kintsugi_move_held_requests", "requests that wait because their logical cluster moves",
+            held.waiting);
+  out.counter("kintsugi_move_held_total", "requests that had to wait for a move, by outcome",
+              {"outcome"});
+  out.sample({"sent"}, held.held - held.given_up - held.waiting);
+  out.sample({"given-up"}, held.given_up);
+  out.sample({"no-room"}, held.refused);
   out.counter("kintsugi_identity_headers_stripped_total", "forged identity headers removed",
               stripped);
   out.counter("kintsugi_identity_dropped_total",

@@ -46,6 +46,15 @@ std::string_view plain_trail(const Request& request, std::string& buffer) {
 
 }  // namespace
 
+ClusterRequests::ClusterRequests(Params params) : params_(std::move(params)) {
+  params_.forward.held.find = [view = params_.view, &pool = params_.pool](std::string_view target) {
+    const auto path = krm::split_cluster_path(target);
+    const topology::Resolution found =
+        path ? topology::resolve(view->current(), path->segment) : topology::Resolution();
+    return found.resolved() ? pool.find(found.shard->id) : nullptr;
+  };
+}
+
 ClusterRequests::Answer ClusterRequests::forward_it(Request&& request, http::ResponseStream& stream,
                                                     const Route& route) {
   http::RequestHead& head = request.head;

@@ -31,7 +31,7 @@ class ClusterRequests {
     ForwardLoop& forward;
     GroupOwners* owners;  ///< null: no group is of mode auto
   };
-  explicit ClusterRequests(Params params) : params_(std::move(params)) {}
+  explicit ClusterRequests(Params params);
 
   /// RouteKind::kForwarded.
   [[nodiscard]] Answer forward_it(Request&& request, http::ResponseStream& stream,

@@ -16,6 +16,7 @@
 #include "serving/answer.h"
 #include "serving/fair_seats.h"
 #include "serving/identity.h"
+#include "serving/moving.h"
 #include "shards/answer_log.h"
 
 namespace kintsugi::proxy {
@@ -53,7 +54,8 @@ struct Pending {
   std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
   serving::Seat seat;                   // at the shard
   std::unique_ptr<serving::Refusals::Later> refusal;
-  bool waits = false;  // for it: the client gets no credit
+  std::unique_ptr<MoveHolds::Hold> held;  // while its logical cluster moves
+  bool waits = false;                     // for it: the client gets no credit
   TimePoint waits_since;
   std::size_t owed = 0;    // credit for bytes that have come meanwhile
   std::size_t unsent = 0;  // bytes that it has kept for its turn
@@ -168,6 +170,7 @@ class Forward final : public http::RequestHandler,
     if (pending_) {
       pending_->timer.cancel();
       pending_->refusal.reset();
+      pending_->held.reset();
       pending_->seat.leave();
     }
   }
@@ -372,6 +375,9 @@ class Forward final : public http::RequestHandler,
       shards::log_answer(client->name(), pending_->head.method, pending_->head.target, head.status,
                          shared_.loop.now() - pending_->first_attempt);
     }
+    if (head.status == 503 && !head.headers.get(serving::kMovingHeader).empty() && hold()) {
+      return;
+    }
     // A body may still be on its way up: a shard may answer before it is complete, and after 101
     // the request side goes on as a byte pipe.
     answered_ = end && head.status != 101;
@@ -396,6 +402,42 @@ class Forward final : public http::RequestHandler,
     pending_->seat.answered(head.status == 429);
     pending_.reset();
     down_.send_head(head.status, head.headers, end);
+  }
+
+  /// The shard has done nothing of it. True: it waits, and is sent again.
+  bool hold() {
+    const TimePoint now = shared_.loop.now();
+    if (upgrade_ || !pending_->replayable || !pending_->body_ended) {
+      return false;
+    }
+    if (pending_->held == nullptr) {
+      pending_->held = shared_.held.enter(pending_->replay.size(), now);
+    } else if (now >= pending_->held->until()) {
+      shared_.held.gave_up();
+      return false;
+    }
+    if (pending_->held == nullptr) {
+      return false;
+    }
+    up_->detach();
+    up_ = nullptr;
+    pending_->seat.leave();
+    pending_->attempts = 1;  // as one that is sent for the first time
+    pending_->first_attempt = now;
+    pending_->timer.start(shared_.held.pause(), [this] { send_again(); });
+    return true;
+  }
+
+  /// To where the logical cluster is now.
+  void send_again() {
+    const std::string_view target =
+        std::string_view(pending_->head.target).substr(pending_->prefix.size());
+    shards::ShardClient* const now = shared_.held.find ? shared_.held.find(target) : nullptr;
+    if (now != nullptr) {
+      client_ = now->handle();
+      source_ = now;
+    }
+    open();
   }
 
   void up_data(std::string_view bytes, bool end) {

@@ -12,6 +12,7 @@
 #include "http/handler.h"
 #include "net/body_gate.h"
 #include "net/loop.h"
+#include "proxy/forwarding/move_holds.h"
 #include "proxy/forwarding/request_tally.h"
 #include "serving/fair_seats.h"
 #include "serving/process_limits.h"
@@ -30,12 +31,14 @@ struct ForwardStats {
   RequestTimes times;
   OverheadTimes overhead;
   TallyByServer servers;
+  MoveHoldStats held;
 };
 
 struct ForwardLimits {
   std::size_t body_bytes = 16U << 20;     ///< E12; not for upgrades
   std::size_t replay_bytes = 256U << 10;  ///< bodies up to this size may be sent again (R-26)
   Duration tunnel_idle = std::chrono::hours(4);  ///< then a tunnel ends (SE-088); 0: never
+  MoveHoldLimits held;
 };
 
 /// What the forwarded requests of one loop share. Outlives every stream.
@@ -61,6 +64,7 @@ struct ForwardLoop {
   void set_limits(const ForwardLimits& now) {
     limits = now;
     tunnels.end_when_idle(now.tunnel_idle);
+    held.set_limits(now.held);
   }
   /// Proofs have ended: streams that rest on them end in order (SE-042).
   void end_unproven() {
@@ -83,6 +87,7 @@ struct ForwardLoop {
   auth::BearerBook bearers;
   const std::shared_ptr<serving::ProcessLimits> process_limits;
   serving::Refusals refusals;
+  MoveHolds held{stats.held};  ///< while logical clusters move
   /// Whose turn it is at a shard. A request has its seat until the shard begins to answer.
   [[nodiscard]] serving::FairSeats& seats_of(const std::string& shard);
 

@@ -205,7 +205,7 @@ class Rig {
         .overlay = *overlay,
         .authorizer = permissions,
         .identity_headers = {},
-        .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10},
+        .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10, .held = {}},
         .instance = "test",
         .partition =
             [this](std::string_view cluster, std::string_view name) {

@@ -34,18 +34,19 @@ class SecondLoop {
               return params;
             }),
         overlay_(loop, local_) {
-    ProxyHandlerParams params{.loop = loop,
-                              .view = view_,
-                              .pool = pool_,
-                              .local = local_,
-                              .overlay = overlay_,
-                              .authorizer = permissions_,
-                              .identity_headers = {},
-                              .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10},
-                              .instance = "test",
-                              .partition = {},
-                              .ready = [] { return true; },
-                              .metrics = [](const auto& done) { done("kintsugi_of_the_rig 1\n"); }};
+    ProxyHandlerParams params{
+        .loop = loop,
+        .view = view_,
+        .pool = pool_,
+        .local = local_,
+        .overlay = overlay_,
+        .authorizer = permissions_,
+        .identity_headers = {},
+        .limits = {.body_bytes = 1U << 20, .replay_bytes = 64U << 10, .held = {}},
+        .instance = "test",
+        .partition = {},
+        .ready = [] { return true; },
+        .metrics = [](const auto& done) { done("kintsugi_of_the_rig 1\n"); }};
     changed(params);
     handler = std::make_unique<ProxyHandler>(std::move(params));
     handler->set_slots(rig.slots, {{1, Secret::copy_of("secret")}});

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "krm/json.h"
 #include "server/etcd_password.h"
 #include "server/files.h"
 
@@ -28,7 +27,7 @@ std::string file_in(const std::string& folder) { return folder + '/' + kStoreNot
 
 }  // namespace
 
-Expected<void> write_store_note(const std::string& folder, const StoreNote& note) {
+Json to_json(const StoreNote& note) {
   const std::string password_file =
       note.password_file.empty() ? "" : absolute_path(note.password_file);
   Json endpoints = Json::array();
@@ -41,7 +40,29 @@ Expected<void> write_store_note(const std::string& folder, const StoreNote& note
   for (const TextField& field : kTexts) {
     object[field.name] = note.etcd.*field.member;
   }
-  return write_file(file_in(folder), object.dump_pretty(), 0600);
+  return object;
+}
+
+Expected<void> write_store_note(const std::string& folder, const StoreNote& note) {
+  return write_file(file_in(folder), to_json(note).dump_pretty(), 0600);
+}
+
+std::optional<StoreNote> parse_store_note(const Json& object) {
+  const Json* const endpoints = object.find(kEndpoints);
+  StoreNote note;
+  if (endpoints != nullptr) {
+    for (const Json& one : endpoints->items()) {
+      note.etcd.endpoints.emplace_back(one.as_string());
+    }
+    for (const TextField& field : kTexts) {
+      note.etcd.*field.member = object.text({field.name});
+    }
+    const Json* const insecure = object.find(kInsecure);
+    note.etcd.insecure = insecure != nullptr && insecure->as_bool();
+    note.password_file = object.text({kPasswordFile});
+  }
+  return note.etcd.endpoints.empty() || note.etcd.prefix.empty() ? std::nullopt
+                                                                 : std::optional(std::move(note));
 }
 
 Expected<std::optional<StoreNote>> read_store_note(const std::string& folder) {
@@ -54,23 +75,11 @@ Expected<std::optional<StoreNote>> read_store_note(const std::string& folder) {
     return fail(text.error().clone());
   }
   const auto object = Json::parse(*text);
-  const Json* const endpoints = object ? object->find(kEndpoints) : nullptr;
-  StoreNote note;
-  if (endpoints != nullptr) {
-    for (const Json& one : endpoints->items()) {
-      note.etcd.endpoints.emplace_back(one.as_string());
-    }
-    for (const TextField& field : kTexts) {
-      note.etcd.*field.member = object->text({field.name});
-    }
-    const Json* const insecure = object->find(kInsecure);
-    note.etcd.insecure = insecure != nullptr && insecure->as_bool();
-    note.password_file = object->text({kPasswordFile});
-  }
-  if (note.etcd.endpoints.empty() || note.etcd.prefix.empty()) {
+  auto note = object ? parse_store_note(*object) : std::nullopt;
+  if (!note) {
     return fail(Errc::kConfig, file + ": does not say where the data is");
   }
-  return std::optional(std::move(note));
+  return note;
 }
 
 Expected<store::EtcdParams> access_of(const StoreNote& note) {

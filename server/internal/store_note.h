@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "krm/json.h"
 #include "store/etcd/etcd_store.h"
 
 namespace kintsugi::server {
@@ -16,6 +17,10 @@ struct StoreNote {
 };
 
 inline constexpr const char* kStoreNote = "store.json";
+
+[[nodiscard]] krm::Json to_json(const StoreNote& note);
+/// nullopt: it does not say where the data is.
+[[nodiscard]] std::optional<StoreNote> parse_store_note(const krm::Json& object);
 
 /// @param folder  of the process. @error kIo, kFull.
 [[nodiscard]] Expected<void> write_store_note(const std::string& folder, const StoreNote& note);

@@ -33,6 +33,7 @@ class EtcdPrefix {
     kStore,
     kCopying,  ///< a copy of `place` that has not ended
     kMoved,    ///< was copied to `place`
+    kMoving,   ///< writes have stopped for a moment: it is being copied to `place`
     kForeign,  ///< keys of somebody else
   };
   struct Content {
@@ -40,6 +41,7 @@ class EtcdPrefix {
     std::string place;
     Revision revision = 0;  ///< of the store, the newest; 0: there is none
     std::string lowest;     ///< release of programs that it is for
+    std::string uid{};      ///< of the store, or of the copy
   };
   /// Looks; what the calls below compare is what it has found. @error kConfig, also where it is for
   /// later programs only; kUnavailable.
@@ -50,6 +52,8 @@ class EtcdPrefix {
   /// kConflict somebody else writes here; kUnavailable.
   [[nodiscard]] Expected<void> begin(const std::string& from, Revision after);
   [[nodiscard]] Expected<void> put(const EntryView& row);
+  /// A key not more than once between two of flush().
+  [[nodiscard]] Expected<void> remove(std::string_view key);
   /// What put() has gathered is there. @returns the newest revision of the store.
   [[nodiscard]] Expected<Revision> flush();
   /// It is a store from now on.
@@ -88,6 +92,23 @@ class EtcdPrefix {
   /// @error kConflict a row was written since look(); kUnavailable.
   [[nodiscard]] Expected<void> mark_moved(const std::string& place);
 
+  // The same while others serve it.
+  /// Rows that were written after `after` (of position()) up to what look() or stop_writes() found.
+  [[nodiscard]] Expected<void> each_since(std::uint64_t after, const RowVisit& visit);
+  /// Keys of all rows, and how many, as of then.
+  [[nodiscard]] Expected<void> each_key(const std::function<void(std::string key)>& visit);
+  [[nodiscard]] Expected<std::uint64_t> count();
+  /// etcd's revision as of which is read.
+  [[nodiscard]] std::uint64_t position() const noexcept;
+  /// How far revisions of the store are above etcd's.
+  [[nodiscard]] Revision offset() const noexcept;
+  /// From this moment, which is the position then, nobody writes: who serves it ends, and waits
+  /// when he starts anew. Then mark_moved() decides, before it is taken back. After look().
+  /// @error kConflict, kUnavailable.
+  [[nodiscard]] Expected<void> stop_writes(const std::string& place);
+  /// Who served it goes on. @error kConflict somebody has done so, or has decided; kUnavailable.
+  [[nodiscard]] Expected<void> take_back();
+
   // A snapshot of a store that goes on. What is `at` here is a revision of etcd, not of the store.
   /// Which etcd it is: revisions of prefixes that have the same one are of one count.
   [[nodiscard]] std::uint64_t cluster() const noexcept;
@@ -114,6 +135,7 @@ class EtcdPrefix {
 
  private:
   struct Parts;
+  [[nodiscard]] Expected<void> make_room(std::size_t bytes);
   explicit EtcdPrefix(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

@@ -21,6 +21,11 @@ struct LmdbParams {
   bool no_sync = false;         ///< acknowledges before the disk has the data; for tests
   unsigned max_readers = 1024;  ///< reads that may run at the same time
   bool opens_moved = false;     ///< also what was copied elsewhere (store/transfer)
+  /// A copy beside this process has taken the store (handover.h): nothing is written any more, and
+  /// who opens it next is told where it is. On the writer's thread, once; must only hand on. Empty:
+  /// that is noticed by writes alone.
+  std::function<void()> on_moved{};
+  Duration most_stop = seconds(5);  ///< that writes wait for who moves the store
 
   /// History that automatic compaction keeps: whichever of the two is more.
   Duration history_age = std::chrono::minutes(5);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
@@ -31,6 +32,18 @@ Expected<std::unique_ptr<StoreMaker>> StoreMaker::make(const std::string& direct
   if (std::filesystem::exists(directory + "/data.mdb", code)) {
     return fail(Errc::kConfig, directory + ": a store is there");
   }
+  return open(directory);
+}
+
+Expected<std::unique_ptr<StoreMaker>> StoreMaker::again(const std::string& directory) {
+  std::error_code code;
+  if (!std::filesystem::exists(directory + "/data.mdb", code)) {
+    return fail(Errc::kConfig, directory + ": no store is there");
+  }
+  return open(directory);
+}
+
+Expected<std::unique_ptr<StoreMaker>> StoreMaker::open(const std::string& directory) {
   EnvironmentParams params{directory, kMakerMap};
   params.no_sync = true;  // until finish()
   auto environment = Environment::open(std::move(params));
@@ -50,6 +63,42 @@ Expected<void> StoreMaker::put(const EntryView& row) {
   layout::encode_version(record.data(), row.key, {row.created, row.modified, row.value});
   const int code = parts_->rows->put(parts_->environment->tables().current, row.key, record);
   return code == 0 ? Expected<void>() : fail(lmdb_error(code, parts_->directory));
+}
+
+Expected<void> StoreMaker::remove(std::string_view key) {
+  const int code = parts_->rows->remove(parts_->environment->tables().current, key);
+  return code == 0 ? Expected<void>() : fail(lmdb_error(code, parts_->directory));
+}
+
+Expected<void> StoreMaker::keep_only(const std::unordered_set<std::string>& keys) {
+  std::vector<std::string> others;
+  if (const int code = parts_->rows->commit(); code != 0) {
+    return fail(lmdb_error(code, parts_->directory));
+  }
+  {
+    auto txn = parts_->environment->read();
+    if (!txn) {
+      return fail(std::move(txn.error()));
+    }
+    LmdbCursor cursor;
+    int code = cursor.open(txn->get(), parts_->environment->tables().current);
+    for (code = code != 0 ? code : cursor.move(MDB_FIRST); code == 0;
+         code = cursor.move(MDB_NEXT)) {
+      std::string key(cursor.key());
+      if (!keys.contains(key)) {
+        others.push_back(std::move(key));
+      }
+    }
+    if (code != MDB_NOTFOUND) {
+      return fail(lmdb_error(code, parts_->directory));
+    }
+  }
+  for (const std::string& key : others) {
+    if (auto removed = remove(key); !removed) {
+      return removed;
+    }
+  }
+  return {};
 }
 
 Expected<std::uint64_t> StoreMaker::finish(Revision revision) {

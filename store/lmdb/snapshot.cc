@@ -6,65 +6,54 @@
 #include <thread>
 #include <utility>
 
-#include "store/lmdb/internal/environment.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
+#include "store/lmdb/internal/snapshot_parts.h"
 
 namespace kintsugi::store {
 namespace {
 
-constexpr std::uint64_t kSnapshotMap = (std::uint64_t{64} << 30) + (std::uint64_t{64} << 20);
 constexpr unsigned kLooksAtClock = 64;  ///< rows between two looks
 
 }  // namespace
 
-struct LmdbSnapshot::Parts {
-  std::unique_ptr<Environment> environment;
-  std::optional<ReadTxn> txn;
-  Revision pinned = 0;
-  Duration slice = kSlice;
-
-  /// Rows from `from` on as long as the slice lasts. @returns where to go on; nullopt: all are read
-  Expected<std::optional<std::string>> read_slice(const std::string& from, const RowVisit& visit) {
-    const auto state = reader::state(txn->get(), environment->tables());
-    if (!state) {
-      return fail(state.error().clone());
-    }
-    const TimePoint end = Clock::now() + slice;
-    unsigned rows = 0;
-    std::optional<std::string> next;
-    Expected<void> visited;
-    auto read = reader::range(
-        txn->get(), environment->tables(), *state, {"", from, pinned},
-        [&](const EntryView& row) {
-          if (++rows % kLooksAtClock == 0 && Clock::now() >= end) {
-            next = std::string(row.key);
-            return false;
-          }
-          last = row.key;
-          visited = visit(row);
-          return visited.has_value();
-        },
-        true);
-    if (!visited) {
-      return fail(std::move(visited.error()));
-    }
-    if (!read) {
-      return fail(std::move(read.error()));
-    }
-    return next;
+Expected<std::optional<std::string>> LmdbSnapshot::Parts::read_slice(const std::string& from,
+                                                                     const RowVisit& visit) {
+  const auto state = reader::state(txn->get(), environment->tables());
+  if (!state) {
+    return fail(state.error().clone());
   }
-
-  /// The first key after `last`: that of the record that does not hold.
-  [[nodiscard]] std::optional<std::string> key_after_last() const {
-    LmdbCursor cursor;
-    int code = cursor.open(txn->get(), environment->tables().current);
-    code = code != 0 ? code : cursor.seek(last.empty() ? last : last + '\0');
-    return code == 0 ? std::optional(std::string(cursor.key())) : std::nullopt;
+  const TimePoint end = Clock::now() + slice;
+  unsigned rows = 0;
+  std::optional<std::string> next;
+  Expected<void> visited;
+  auto read = reader::range(
+      txn->get(), environment->tables(), *state, {"", from, pinned},
+      [&](const EntryView& row) {
+        if (++rows % kLooksAtClock == 0 && Clock::now() >= end) {
+          next = std::string(row.key);
+          return false;
+        }
+        last = row.key;
+        visited = visit(row);
+        return visited.has_value();
+      },
+      true);
+  if (!visited) {
+    return fail(std::move(visited.error()));
   }
+  if (!read) {
+    return fail(std::move(read.error()));
+  }
+  return next;
+}
 
-  std::string last;  ///< that was visited
-};
+std::optional<std::string> LmdbSnapshot::Parts::key_after_last() const {
+  LmdbCursor cursor;
+  int code = cursor.open(txn->get(), environment->tables().current);
+  code = code != 0 ? code : cursor.seek(last.empty() ? last : last + '\0');
+  return code == 0 ? std::optional(std::string(cursor.key())) : std::nullopt;
+}
 
 LmdbSnapshot::LmdbSnapshot(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 LmdbSnapshot::~LmdbSnapshot() = default;
@@ -147,6 +136,19 @@ Expected<std::vector<std::string>> LmdbSnapshot::read(const RowVisit& visit) {
   }
   parts_->txn.reset();
   return damaged;
+}
+
+Expected<Store::Changes> LmdbSnapshot::changes(Revision after, std::size_t limit) const {
+  MDB_txn* const txn = parts_->txn->get();
+  const auto state = reader::state(txn, parts_->environment->tables());
+  if (!state) {
+    return fail(state.error().clone());
+  }
+  return reader::changes(txn, parts_->environment->tables(), *state, {}, after, limit);
+}
+
+std::uint64_t LmdbSnapshot::rows() const noexcept {
+  return reader::row_count(parts_->txn->get(), parts_->environment->tables().current);
 }
 
 void LmdbSnapshot::set_slice_for_test(Duration slice) noexcept { parts_->slice = slice; }

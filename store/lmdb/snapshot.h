@@ -41,9 +41,15 @@ class LmdbSnapshot {
   /// @error kCompacted it took longer than history is kept; kCorrupt, kIo; what `visit` says.
   using RowVisit = std::function<Expected<void>(const EntryView& row)>;
   [[nodiscard]] Expected<std::vector<std::string>> read(const RowVisit& visit);
+  /// Events after that revision up to the pinned one, in order; at most `limit`, and more only to
+  /// finish a revision. @error kCompacted history does not reach so far; kCorrupt, kIo.
+  [[nodiscard]] Expected<Store::Changes> changes(Revision after, std::size_t limit) const;
+  /// How many live rows the pinned revision has.
+  [[nodiscard]] std::uint64_t rows() const noexcept;
   void set_slice_for_test(Duration slice) noexcept;
 
  private:
+  friend class LmdbHandover;
   struct Parts;
   explicit LmdbSnapshot(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;

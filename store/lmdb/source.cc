@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "store/lmdb/internal/environment.h"
+#include "store/lmdb/internal/handover_rows.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/page_walk.h"
 #include "store/lmdb/internal/reader.h"
@@ -25,13 +26,9 @@ Expected<std::unique_ptr<Environment>> open_forced(const std::string& directory,
   return Environment::open(std::move(params));
 }
 
-std::string meta_row(Environment& environment, const char* name) {
+std::string row_of(Environment& environment, const char* name) {
   auto txn = environment.read();
-  MDB_val key = to_val(name);
-  MDB_val value{};
-  return txn && mdb_get(txn->get(), environment.tables().meta, &key, &value) == 0
-             ? std::string(to_view(value))
-             : std::string();
+  return txn ? meta_row(txn->get(), environment.tables(), name) : std::string();
 }
 
 }  // namespace
@@ -81,9 +78,9 @@ Expected<Revision> LmdbSource::revision() const {
       .map([](const layout::State& state) { return state.revision; });
 }
 
-std::string LmdbSource::moved_to() const { return meta_row(*parts_->environment, kMoved); }
+std::string LmdbSource::moved_to() const { return row_of(*parts_->environment, kMoved); }
 
-std::string LmdbSource::incarnation() const { return meta_row(*parts_->environment, kIncarnation); }
+std::string LmdbSource::incarnation() const { return row_of(*parts_->environment, kIncarnation); }
 
 Expected<void> LmdbSource::each(const RowVisit& visit) const {
   auto txn = parts_->environment->read();
@@ -108,10 +105,10 @@ Expected<void> LmdbSource::each(const RowVisit& visit) const {
 
 Expected<void> LmdbSource::mark_moved(const std::string& place) {
   MDB_txn* txn = nullptr;
+  const Tables& tables = parts_->environment->tables();
   int code = mdb_txn_begin(parts_->environment->get(), nullptr, 0, &txn);
-  MDB_val key = to_val(kMoved);
-  MDB_val value = to_val(place);
-  code = code != 0 ? code : mdb_put(txn, parts_->environment->tables().meta, &key, &value, 0);
+  code = code != 0 ? code : set_meta_row(txn, tables, kMoved, place);
+  code = code != 0 ? code : set_meta_row(txn, tables, kMovedNote, {});
   if (code != 0) {
     mdb_txn_abort(txn);
   } else {
@@ -120,17 +117,21 @@ Expected<void> LmdbSource::mark_moved(const std::string& place) {
   return code == 0 ? Expected<void>() : fail(lmdb_error(code, parts_->directory));
 }
 
-bool has_moved(const std::string& directory) {
+std::optional<Moved> moved_of(const std::string& directory) {
   std::error_code code;
   if (!std::filesystem::exists(file_of(directory), code)) {
-    return false;
+    return std::nullopt;
   }
   const auto pages = walk_file(file_of(directory));
   if (!pages || !pages->sound()) {
-    return false;
+    return std::nullopt;
   }
   auto environment = open_forced(directory, true);
-  return environment && !meta_row(**environment, kMoved).empty();
+  Moved moved;
+  if (environment) {
+    moved = {row_of(**environment, kMoved), row_of(**environment, kMovedNote)};
+  }
+  return moved.place.empty() ? std::nullopt : std::optional(std::move(moved));
 }
 
 }  // namespace kintsugi::store

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -39,8 +40,16 @@ class LmdbSource {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether the store in a folder has moved elsewhere; also of one that somebody has open. False
-/// where none is there.
-[[nodiscard]] bool has_moved(const std::string& directory);
+/// Where the store in a folder has gone.
+struct Moved {
+  std::string place;
+  std::string note;  ///< how to come there, of who copied it online; ""
+};
+/// Also of one that somebody has open; nullopt where none is there, or it is damaged.
+[[nodiscard]] std::optional<Moved> moved_of(const std::string& directory);
+/// Whether the store in a folder has moved elsewhere.
+[[nodiscard]] inline bool has_moved(const std::string& directory) {
+  return moved_of(directory).has_value();
+}
 
 }  // namespace kintsugi::store

@@ -1,85 +1,17 @@
 #include "store/transfer/transfer.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
-#include "base/sync_path.h"
 #include "store/etcd/etcd_prefix.h"
-#include "store/lmdb/maker.h"
 #include "store/lmdb/source.h"
-#include "store/transfer/internal/row_sum.h"
+#include "store/transfer/internal/steps.h"
 
 namespace kintsugi::store {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr Revision kMostRevision = Revision{1} << 44U;  // AGG-517
 /// A store that is served is written to at least so often (GR-207).
 constexpr Duration kQuiet = milliseconds(2'000);
-constexpr std::uint64_t kTellEvery = 1'000;
-
-std::string place_of(const EtcdParams& etcd) { return etcd.prefix + " in etcd"; }
-
-Error differs(const std::string& place, const RowSum& wanted, const RowSum& found) {
-  return Error(Errc::kCorrupt, place + ": has " + std::to_string(found.rows()) + " rows (" +
-                                   found.digest().substr(0, 16) + "), the source has " +
-                                   std::to_string(wanted.rows()) + " (" +
-                                   wanted.digest().substr(0, 16) + ")");
-}
-
-/// Adds what is seen to a sum; and tells.
-struct Counting {
-  RowSum sum;
-  const TransferOptions& options;
-  void add(const EntryView& row) {
-    sum.add(row.key, row.value);
-    if (sum.rows() % kTellEvery == 0) {
-      options.tell(sum.rows());
-    }
-  }
-};
-
-Expected<RowSum> sum_of(const LmdbSource& store) {
-  RowSum sum;
-  auto read = store.each([&sum](const EntryView& row) {
-    sum.add(row.key, row.value);
-    return Expected<void>();
-  });
-  return std::move(read).map([&sum] { return sum; });
-}
-
-Expected<RowSum> sum_of(EtcdPrefix& prefix) {
-  RowSum sum;
-  auto read = prefix.each([&sum](const EntryView& row) {
-    sum.add(row.key, row.value);
-    return Expected<void>();
-  });
-  return std::move(read).map([&sum] { return sum; });
-}
-
-/// Nothing is there, or what an earlier run from here has left.
-Expected<void> check_target(const EtcdPrefix::Content& content, const std::string& place,
-                            const std::string& from) {
-  switch (content.kind) {
-    case EtcdPrefix::Kind::kEmpty:
-      return {};
-    case EtcdPrefix::Kind::kCopying:
-      return content.place == from
-                 ? Expected<void>()
-                 : fail(Errc::kConfig, place + ": is an unfinished copy of " + content.place);
-    case EtcdPrefix::Kind::kMoved:
-      return fail(Errc::kConfig,
-                  place + ": is a store that has moved to " + content.place + "; remove it first");
-    default:
-      return fail(Errc::kConfig, place + ": is not empty");
-  }
-}
 
 Expected<void> check_source(const std::string& moved, const std::string& place,
                             const std::string& to, bool force) {
@@ -88,81 +20,6 @@ Expected<void> check_source(const std::string& moved, const std::string& place,
   }
   return fail(Errc::kConfig,
               place + ": has moved to " + moved + "; --force copies it nevertheless");
-}
-
-Expected<void> check_folder(const std::string& directory) {
-  std::error_code code;
-  if (has_moved(directory)) {
-    return fail(Errc::kConfig,
-                directory + ": is a store that has moved elsewhere; remove it first");
-  }
-  if (fs::exists(directory, code) && !fs::is_empty(directory, code)) {
-    return fail(Errc::kConfig, directory + ": is not empty");
-  }
-  return {};
-}
-
-/// Gives what is whole its name.
-Expected<void> publish(const std::string& partial, const std::string& directory) {
-  std::error_code code;
-  fs::remove(directory, code);  // an empty folder
-  if (std::rename(partial.c_str(), directory.c_str()) != 0) {
-    return fail(Errc::kIo, directory + ": " + std::strerror(errno));
-  }
-  const std::string parent = fs::path(directory).parent_path().string();
-  if (const int fault = sync_path(parent); fault != 0) {
-    return fail(Errc::kIo, parent + ": " + std::strerror(fault));
-  }
-  return {};
-}
-
-std::string plain_path(const std::string& path) {
-  std::string out = fs::absolute(path).lexically_normal().string();
-  while (out.size() > 1 && out.back() == '/') {
-    out.pop_back();
-  }
-  return out;
-}
-
-/// All rows of the prefix in a new store, which is the newest of its own.
-Expected<TransferReport> fill(EtcdPrefix& source, Revision before, const std::string& partial,
-                              const TransferOptions& options) {
-  TransferReport report;
-  report.before = before;
-  report.after = before + kTransferJump;
-  if (report.after >= kMostRevision) {
-    return fail(Errc::kConfig, "revisions have become too large");
-  }
-  auto maker = StoreMaker::make(partial);
-  if (!maker) {
-    return fail(std::move(maker.error()));
-  }
-  Counting counting{{}, options};
-  auto copied = source.each([&](const EntryView& row) {
-    counting.add(row);
-    return (*maker)->put(row);
-  });
-  if (!copied) {
-    return fail(std::move(copied.error()));
-  }
-  if (auto finished = (*maker)->finish(report.after); !finished) {
-    return fail(std::move(finished.error()));
-  }
-  maker->reset();
-  auto made = LmdbSource::open(partial);
-  if (!made) {
-    return fail(std::move(made.error()));
-  }
-  const auto found = sum_of(**made);
-  if (!found) {
-    return fail(found.error().clone());
-  }
-  if (*found != counting.sum) {
-    return fail(differs(partial, counting.sum, *found));
-  }
-  report.rows = found->rows();
-  report.digest = found->digest();
-  return report;
 }
 
 }  // namespace
@@ -249,13 +106,11 @@ Expected<TransferReport> move_to_lmdb(EtcdParams etcd, const std::string& direct
   if (auto fits = check_source(content->place, from, to, options.force); !fits) {
     return fail(std::move(fits.error()));
   }
-  const std::string partial = to + ".partial";
-  std::error_code code;
-  fs::remove_all(partial, code);
-  fs::create_directories(fs::path(to).parent_path(), code);
-  auto report = fill(**source, content->revision, partial, options);
+  const std::string partial = partial_of(to);
+  clear_partial(to);
+  auto report = fill_folder(**source, content->revision, partial, options);
   auto done = report ? (*source)->mark_moved(to) : fail(report.error().clone());
-  done = done ? publish(partial, to) : std::move(done);
+  done = done ? publish_folder(partial, to) : std::move(done);
   if (!done) {
     return fail(std::move(done.error()));
   }

@@ -10,10 +10,10 @@
 
 /// A store moved from its folder into etcd, and back (GR-306). For tools: calls block.
 ///
-/// Nobody serves it meanwhile. The target is no store before all rows are in it, and their number
-/// and digest are those of the source; the source opens by force only before the target is one. So
-/// there is no moment at which both go on, and one at which neither does: a run that was killed is
-/// repeated, with the same source and target.
+/// Nobody serves it meanwhile (online.h is for one that is served). The target is no store before
+/// all rows are in it, and their number and digest are those of the source; the source opens by
+/// force only before the target is one. So there is no moment at which both go on, and one at which
+/// neither does: a run that was killed is repeated, with the same source and target.
 namespace kintsugi::store {
 
 /// The first new revision is more than that above all that the source has told.

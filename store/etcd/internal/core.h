@@ -86,6 +86,7 @@ class Core {
   net::Task<> run();
   [[nodiscard]] net::Task<Expected<void>> begin();
   [[nodiscard]] net::Task<Expected<void>> match_meta();
+  [[nodiscard]] net::Task<Expected<Introduction::Read>> settled_meta();
   void take_meta(const Introduction::Known& known);
   [[nodiscard]] std::string identity(bool is_comparing) const;
   [[nodiscard]] Expected<void> note_identity(bool is_comparing) const;

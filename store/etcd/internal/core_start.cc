@@ -18,6 +18,8 @@ namespace {
 
 using krm::Json;
 
+constexpr Duration kMostStop = seconds(5);
+constexpr Duration kMovePoll = milliseconds(20);
 constexpr std::size_t kMostTransactions = 1'000'000;  // of a mirror's one: no limit
 
 std::string boot_id() {
@@ -77,6 +79,39 @@ void Core::take_meta(const Introduction::Known& known) {
   offset_ = meta_.offset;
 }
 
+/// What the record says when nobody is moving the store any more. Whoever does has 5 s by this
+/// process's clock; then it stays here (GR-306).
+net::Task<Expected<Introduction::Read>> Core::settled_meta() {
+  std::uint64_t seen = 0;
+  TimePoint since{};
+  while (true) {
+    net::Task<Expected<Introduction::Read>> reading = introduction_.read_meta();
+    Expected<Introduction::Read> read = co_await reading;
+    if (!read || !read->known || read->known->meta.state != Meta::State::kMoving) {
+      co_return read;
+    }
+    if (read->known->revision != seen) {
+      seen = read->known->revision;
+      since = now();
+    }
+    if (now() - since >= kMostStop) {
+      log_warn("whoever moves the store has not ended in time: it stays here",
+               {{"prefix", params_.prefix}});
+      Meta whole = read->known->meta;
+      whole.state = Meta::State::kWhole;
+      whole.place.clear();
+      TxnRequest request;
+      request.compares = {{keys_.meta(), seen}};
+      request.success = {{TxnOp::Kind::kPut, keys_.meta(), encode(whole), 0}};
+      CallRequest call = request_of("KV/Txn", encode(request));
+      net::Task<Reply> asking = ask(choice_.pick(now()), std::move(call));
+      (void)co_await asking;
+    }
+    net::Sleep pause(loop_, kMovePoll);
+    co_await pause;
+  }
+}
+
 /// Makes it where there is none; moves it forward where etcd is older than what this process has
 /// seen before (GR-125).
 net::Task<Expected<void>> Core::match_meta() {
@@ -92,7 +127,7 @@ net::Task<Expected<void>> Core::match_meta() {
   if (!created.ok()) {
     co_return fail(Errc::kUnavailable, client_.name(member) + ": " + created.text());
   }
-  net::Task<Expected<Introduction::Read>> reading = introduction_.read_meta();
+  net::Task<Expected<Introduction::Read>> reading = settled_meta();
   const Expected<Introduction::Read> read = co_await reading;
   if (!read) {
     co_return fail(read.error().clone());

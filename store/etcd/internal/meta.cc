@@ -1,5 +1,7 @@
 #include "store/etcd/internal/meta.h"
 
+#include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "krm/other_members.h"
@@ -13,8 +15,15 @@ using krm::Json;
 
 constexpr std::int64_t kFormat = 1;
 constexpr std::int64_t kNotWhole = 0;  // what programs before states refuse
-constexpr const char* kCopying = "copying";
-constexpr const char* kMoved = "moved";
+
+struct StateName {
+  Meta::State state;
+  std::string_view name;
+};
+/// Of those that are not whole.
+constexpr StateName kStates[] = {{Meta::State::kCopying, "copying"},
+                                 {Meta::State::kMoved, "moved"},
+                                 {Meta::State::kMoving, "moving"}};
 
 std::int64_t number_of(const Json& object, std::string_view member) {
   const Json* const found = object.find(member);
@@ -31,7 +40,11 @@ std::string encode(const Meta& meta) {
                               {"epoch", static_cast<std::int64_t>(meta.epoch)},
                               {"lowest", meta.lowest}});
   if (!whole) {
-    object["state"] = meta.state == Meta::State::kCopying ? kCopying : kMoved;
+    for (const StateName& one : kStates) {
+      if (one.state == meta.state) {
+        object["state"] = std::string(one.name);
+      }
+    }
     object["place"] = meta.place;
   }
   krm::add_members(object, meta.others);
@@ -42,9 +55,9 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
   const auto object = Json::parse(text);
   const std::int64_t format = object ? number_of(*object, "format") : -1;
   const std::string_view state = object ? object->text({"state"}) : std::string_view();
-  const bool known =
-      format == kFormat || (format == kNotWhole && (state == kCopying || state == kMoved));
-  if (!known) {
+  const auto named = std::find_if(std::begin(kStates), std::end(kStates),
+                                  [state](const StateName& one) { return one.name == state; });
+  if (format != kFormat && (format != kNotWhole || named == std::end(kStates))) {
     return fail(Errc::kConfig, "what is under " + std::string(prefix) +
                                    " in etcd has no format that this program knows");
   }
@@ -58,9 +71,7 @@ Expected<Meta> parse_meta(std::string_view text, std::string_view prefix) {
   meta.place = object->text({"place"});
   meta.others =
       krm::other_members(*object, {"format", "uid", "offset", "epoch", "lowest", "state", "place"});
-  meta.state = format == kFormat   ? Meta::State::kWhole
-               : state == kCopying ? Meta::State::kCopying
-                                   : Meta::State::kMoved;
+  meta.state = format == kFormat ? Meta::State::kWhole : named->state;
   return meta;
 }
 

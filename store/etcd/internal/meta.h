@@ -16,6 +16,7 @@ struct Meta {
     kWhole,
     kCopying,  ///< of what `place` has, and not whole yet
     kMoved,    ///< it was copied to `place`, which has gone on since
+    kMoving,   ///< the last of it is being copied to `place`: nobody writes for a moment
   };
 
   std::string uid;               ///< of the store

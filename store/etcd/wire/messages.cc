@@ -177,6 +177,7 @@ std::string encode(const RangeRequest& request) {
   put_flag(out, 7, request.serializable);
   put_flag(out, 8, request.keys_only);
   put_flag(out, 9, request.count_only);
+  put_some(out, 10, request.min_mod_revision);
   return out;
 }
 

@@ -23,6 +23,7 @@ struct RangeRequest {
   std::string key, range_end;
   std::uint64_t limit = 0, revision = 0;
   bool serializable = false, keys_only = false, count_only = false;
+  std::uint64_t min_mod_revision = 0;  ///< without rows that were written before
 };
 struct RangeResponse {
   Header header;

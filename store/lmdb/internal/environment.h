@@ -72,7 +72,8 @@ struct EnvironmentParams {
   /// Nothing is made or written, neither folders nor files; LMDB's own locks are not used, so that
   /// no other process may have the store open (lock_store says so where the lock file is).
   bool read_only = false;
-  /// With read_only: with LMDB's locks, so that another process may have it open and write.
+  /// Another process may have it open and write: with LMDB's locks, without that of the store. Not
+  /// read_only: for rows of a handover alone.
   bool beside_owner = false;
   bool opens_moved = false;  ///< also what was copied elsewhere (kMoved)
 };

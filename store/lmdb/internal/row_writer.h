@@ -32,6 +32,13 @@ class RowWriter {
     code = code != 0 ? code : mdb_put(txn_, table, &db_key, &db_value, 0);
     return code == 0 && ++count_ % kRowsPerTransaction == 0 ? commit() : code;
   }
+  /// @returns a code of LMDB; 0 where it is not there, too.
+  [[nodiscard]] int remove(MDB_dbi table, std::string_view key) {
+    int code = txn_ != nullptr ? 0 : mdb_txn_begin(environment_.get(), nullptr, 0, &txn_);
+    MDB_val db_key = to_val(key);
+    code = code != 0 ? code : mdb_del(txn_, table, &db_key, nullptr);
+    return code == MDB_NOTFOUND ? 0 : code;
+  }
   [[nodiscard]] int commit() {
     return txn_ == nullptr ? 0 : mdb_txn_commit(std::exchange(txn_, nullptr));
   }

@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kGroupTransactions = 1'000;
 constexpr std::size_t kGroupBytes = std::size_t{8} << 20;
 constexpr std::uint64_t kProbeBytes = 64 * 1024;
+constexpr Duration kStopPoll = milliseconds(2);
 
 HistoryClock make_clock(const LmdbParams& params) {
   if (params.clock_for_test) {
@@ -47,6 +48,7 @@ Writer::Writer(Environment& environment, SharedState& shared, SubscriberList& su
       subscribers_(subscribers),
       params_(std::move(params)),
       marks_(make_clock(params_), params_.history_age),
+      handover_(params_.on_moved, params_.most_stop),
       books_(params_.books) {}
 
 Expected<void> Writer::start() {
@@ -67,6 +69,7 @@ Expected<void> Writer::start() {
   MDB_val value{};
   const int code = mdb_get(txn, environment_.tables().meta, &key, &value);
   marks_.load(code == 0 ? to_view(value) : std::string_view(), state_.revision);
+  handover_.begin(txn, environment_.tables());
   if (auto opened = open_books(txn); !opened) {
     return opened;
   }
@@ -233,6 +236,8 @@ void Writer::wait_for_work(std::unique_lock<std::mutex>& lock) {
     }
     consider(tick_at_);
     consider(probe_at_);
+    consider(handover_.is_told() ? std::optional(Clock::now() + OwnersHandover::kLook)
+                                 : std::nullopt);
     if (!until) {
       wake_.wait(lock);
     } else if (wake_.wait_until(lock, *until) == std::cv_status::timeout) {
@@ -299,12 +304,50 @@ void Writer::turn(Items items, Revision compact_request, bool tick) {
   if (!items.empty()) {
     commit_group(items, 0, items.size());
   }
+  if (items.empty() && handover_.is_told()) {
+    look_for_handover();
+  }
   if (probe_at_ && *probe_at_ <= now) {
     probe();
   }
 }
 
+/// Where nothing is written that would come upon it.
+void Writer::look_for_handover() {
+  bool is_news = false;
+  if (auto snapshot = environment_.read(); snapshot) {
+    is_news = handover_.is_news(snapshot->get(), environment_.tables());
+  }
+  if (auto txn = is_news ? begin() : fail(Errc::kOk)) {
+    (void)finish(*txn);
+  }
+}
+
 Expected<MDB_txn*> Writer::begin() {
+  while (true) {
+    auto txn = begin_now();
+    if (!txn) {
+      return txn;
+    }
+    const auto look = handover_.look(*txn, environment_.tables(), Clock::now());
+    if (look == OwnersHandover::Look::kFree) {
+      return txn;
+    }
+    if (look != OwnersHandover::Look::kStop) {
+      mdb_txn_abort(*txn);
+      return fail(Errc::kUnavailable, look ? "the store has moved" : "the store cannot be written");
+    }
+    if (const int code = finish(*txn); code != 0) {
+      return fail(lmdb_error(code, "stop"));
+    }
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, kStopPoll, [this] { return stopping_; })) {
+      return fail(Errc::kClosed);
+    }
+  }
+}
+
+Expected<MDB_txn*> Writer::begin_now() {
   MDB_txn* txn = nullptr;
   int code = broken_ ? MDB_PANIC : mdb_txn_begin(environment_.get(), nullptr, 0, &txn);
   if (code == MDB_PANIC) {

@@ -15,6 +15,7 @@
 #include "store/internal/subscribers.h"
 #include "store/lmdb/internal/compactor.h"
 #include "store/lmdb/internal/environment.h"
+#include "store/lmdb/internal/handover_rows.h"
 #include "store/lmdb/lmdb_store.h"
 #include "store/store.h"
 
@@ -74,7 +75,11 @@ class Writer {
   [[nodiscard]] int save_books(MDB_txn* txn, Revision revision);
   [[nodiscard]] int save_state(MDB_txn* txn, const layout::State& state, bool with_marks);
   [[nodiscard]] int finish(MDB_txn* txn);
+  /// Waits while a copy beside this process has stopped writes. @error also kUnavailable it has
+  /// taken the store.
   [[nodiscard]] Expected<MDB_txn*> begin();
+  [[nodiscard]] Expected<MDB_txn*> begin_now();
+  void look_for_handover();
   void catch_up(Revision revision);
   void publish(Revision revision, std::vector<Event> events);
   void answer_all(Items& items, std::size_t from, std::size_t to, const Error& error);
@@ -105,6 +110,7 @@ class Writer {
 
   // Writer thread only.
   HistoryMarks marks_;
+  OwnersHandover handover_;
   BookKeeper books_;        // what Books has: any thread
   bool books_due_ = false;  // the table is not what books_ says
   layout::State state_;     // published

@@ -7,17 +7,30 @@
 
 namespace kintsugi::store {
 
-void RowSum::add(std::string_view key, std::string_view value) {
+RowSum::Lanes RowSum::lanes_of(std::string_view key, std::string_view value) {
   std::string framed = std::to_string(key.size()) + ' ';
   framed.append(key).append(value);
   const auto digest = sha256(framed);
-  std::array<std::uint64_t, 4> lanes{};
+  Lanes lanes{};
   static_assert(sizeof(lanes) == sizeof(digest));
   std::memcpy(lanes.data(), digest.data(), sizeof(lanes));
+  return lanes;
+}
+
+void RowSum::add(std::string_view key, std::string_view value) {
+  const Lanes lanes = lanes_of(key, value);
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     lanes_[i] += lanes[i];
   }
   ++rows_;
+}
+
+void RowSum::remove(std::string_view key, std::string_view value) {
+  const Lanes lanes = lanes_of(key, value);
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    lanes_[i] -= lanes[i];
+  }
+  --rows_;
 }
 
 std::string RowSum::digest() const {

@@ -12,14 +12,19 @@ namespace kintsugi::store {
 class RowSum {
  public:
   void add(std::string_view key, std::string_view value);
+  /// One that was added.
+  void remove(std::string_view key, std::string_view value);
   [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
   /// 64 hex digits.
   [[nodiscard]] std::string digest() const;
   bool operator==(const RowSum&) const = default;
 
  private:
+  using Lanes = std::array<std::uint64_t, 4>;
+  [[nodiscard]] static Lanes lanes_of(std::string_view key, std::string_view value);
+
   std::uint64_t rows_ = 0;
-  std::array<std::uint64_t, 4> lanes_{};  // sums of SHA-256
+  Lanes lanes_{};  // sums of SHA-256
 };
 
 }  // namespace kintsugi::store

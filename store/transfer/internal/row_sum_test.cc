@@ -18,6 +18,14 @@ TEST(RowSum, GR_306_TheSameRowsInAnyOrder) {
   EXPECT_EQ(of({{"a", "1"}, {"b", "2"}}).digest().size(), 64U);
 }
 
+TEST(RowSum, GR_306_WhatIsRemovedIsNotThere) {
+  RowSum sum = of({{"a", "1"}, {"b", "2"}, {"c", "3"}});
+  sum.remove("b", "2");
+  EXPECT_EQ(sum, of({{"c", "3"}, {"a", "1"}}));
+  sum.remove("a", "2");
+  EXPECT_NE(sum, of({{"c", "3"}}));
+}
+
 TEST(RowSum, GR_306_OthersDiffer) {
   const RowSum sum = of({{"a", "1"}, {"b", "2"}});
   EXPECT_NE(sum, of({{"a", "2"}, {"b", "1"}}));
