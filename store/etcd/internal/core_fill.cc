@@ -125,6 +125,7 @@ net::Task<bool> Core::do_in_mirror(std::vector<Op> ops) {
 /// Which rows are not in the mirror as etcd has them at its newest revision.
 net::Task<Expected<Core::Listing>> Core::list(std::size_t member) {
   Listing listing;
+  const Revision floor = fed();  // what comes meanwhile is newer than what is listed
   RangeRequest range;
   range.key = keys_.prefix();
   range.range_end = prefix_end(keys_.prefix());
@@ -154,7 +155,7 @@ net::Task<Expected<Core::Listing>> Core::list(std::size_t member) {
       co_return fail(Errc::kUnavailable, "a list was not understood");
     }
     listing.revision = listing.revision != 0 ? listing.revision : page.header.revision;
-    if (listing.revision + offset_ < fed()) {
+    if (listing.revision + offset_ < floor) {
       end_history("it is older than what it has told");
       co_return fail(Errc::kUnavailable, kEndedHistory);
     }

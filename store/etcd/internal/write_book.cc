@@ -200,6 +200,12 @@ void WriteBook::on_failure(std::uint64_t number, const AnswerClass& what, TimePo
     return;
   }
   Write& write = found->second;
+  if (write.seen != 0) {  // it was done, whatever is said of it
+    set(write, State::kDone);
+    write.revision = write.seen;
+    on_published(position_, now, out);
+    return;
+  }
   const bool was_lost = write.is_blind && what.error == Errc::kFull;  // if it was done
   if (what.outcome == AnswerClass::Outcome::kUnknown || was_lost) {
     make_unknown(number, write, out);

@@ -247,6 +247,18 @@ TEST(WriteBook, GR_109_HistoryGone_IsRememberedOfWhatIsStillUnderWay) {
   EXPECT_THAT(bench.published(10), ElementsAre("answer 3 10"));
 }
 
+TEST(WriteBook, GR_110_WhatWasSeenWasDone_WhateverIsSaidOfIt) {
+  Bench bench;
+  bench.add(1, {{"a"}});
+  bench.add(2, {{"b"}});
+  bench.seat(5);
+  bench.book().on_seen(1, 8);
+  EXPECT_THAT(bench.failure(1, {AnswerClass::Outcome::kNotDone, Errc::kFull}), IsEmpty());
+  EXPECT_THAT(bench.failure(2, {AnswerClass::Outcome::kNotDone, Errc::kFull}),
+              ElementsAre("answer 2 Full"));
+  EXPECT_THAT(bench.published(8), ElementsAre("answer 1 8"));
+}
+
 TEST(WriteBook, ConflictsAreAnsweredWhenTheirCauseCanBeRead) {
   Bench bench;
   bench.add(1, {{"a"}});
