@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <iterator>
 #include <sstream>
 
 #include "base/near_name.h"
@@ -182,8 +183,11 @@ std::function<Expected<void>(std::string_view)> into(std::vector<std::string>& t
 Expected<void> take_choice(std::string_view value, const std::vector<std::string>& known,
                            std::string& target) {
   if (std::find(known.begin(), known.end(), value) == known.end()) {
-    return fail(Errc::kConfig,
-                "\"" + std::string(value) + "\" is none of " + known[1] + ", " + known[2]);
+    std::string names;
+    for (auto name = std::next(known.begin()); name != known.end(); ++name) {
+      names.append(names.empty() ? "" : ", ").append(*name);
+    }
+    return fail(Errc::kConfig, "\"" + std::string(value) + "\" is none of " + names);
   }
   target = value == known.front() ? known[1] : value;
   return {};

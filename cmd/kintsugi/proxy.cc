@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/last_resort.h"
@@ -11,6 +12,7 @@
 #include "net/port_claim.h"
 #include "proxy/config/config.h"
 #include "server/config_check.h"
+#include "server/deep_check.h"
 #include "server/proxy_control.h"
 
 namespace kintsugi::cmd {
@@ -39,7 +41,10 @@ int look(const ProxyCommandLine& line, const server::LoadedProxyConfig& loaded) 
   if (line.validate == "syntax") {
     std::printf("%s: ok\n", name.c_str());
   } else if (!line.validate.empty()) {
-    const server::ConfigCheck check = server::check_files(loaded, std::time(nullptr));
+    server::ConfigCheck check = server::check_files(loaded, std::time(nullptr));
+    if (line.validate == "deep" && !check.has_error()) {
+      check = server::joined(std::move(check), server::check_peers(loaded));
+    }
     std::fputs(server::report_text(check, name).c_str(), stdout);
     return check.has_error() ? 1 : 0;
   }

@@ -30,9 +30,10 @@ FlagTable flag_table(ProxyCommandLine& line) {
          into(line.config)},
         {"validate", "", "",
          "check the configuration and the files that it names, tell everything that is wrong, and "
-         "exit; --validate=syntax: without the files",
+         "exit; --validate=syntax: without the files; --validate=deep: and ask the servers that it "
+         "names",
          [&line](std::string_view value) {
-           return take_choice(value, {"true", "files", "syntax"}, line.validate);
+           return take_choice(value, {"true", "files", "syntax", "deep"}, line.validate);
          }},
         {"print-effective", "", "",
          "print every key with its value and where that is from, and exit; --print-effective=json: "

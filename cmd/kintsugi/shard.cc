@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "cmd/kintsugi/tenant_flags.h"
 #include "controlplane/admission/definition_admission.h"
 #include "krm/names.h"
+#include "server/deep_check.h"
 #include "server/files.h"
 #include "server/layout.h"
 #include "server/shard_files.h"
@@ -44,6 +46,7 @@ struct Options {
   server::Confinement confinement;
   LogOptions log;
   bool as_kcp = false;
+  std::string validate;  ///< "true", "files", "syntax", "deep"; "": no
 };
 
 FlagTable flag_table(Options& options) {
@@ -58,7 +61,14 @@ FlagTable flag_table(Options& options) {
              into(options.replica)},
             {"labels", "KEY=VALUE,…", "",
              "labels of the Shard object, where it does not have them yet (region=…,cloud=…)",
-             into(options.labels)}}},
+             into(options.labels)},
+            {"validate", "", "",
+             "check the command line and the files that it names, tell what is wrong, and exit; "
+             "--validate=syntax: without the files; --validate=deep: and ask root, other shards "
+             "and etcd",
+             [&options](std::string_view value) {
+               return take_choice(value, {"true", "files", "syntax", "deep"}, options.validate);
+             }}}},
           {"Addresses",
            {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
             {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
@@ -218,6 +228,19 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   return options;
 }
 
+/// --validate.
+int look(const std::string& level, const server::ShardOptions& options) {
+  server::ConfigCheck check;
+  if (level != "syntax") {
+    check = server::check_files(options);
+  }
+  if (level == "deep" && !check.has_error()) {
+    check = server::joined(std::move(check), server::check_peers(options));
+  }
+  std::fputs(server::report_text(check, "shard " + options.name).c_str(), stdout);
+  return check.has_error() ? 1 : 0;
+}
+
 }  // namespace
 
 CommandAbout shard_about() {
@@ -241,8 +264,13 @@ int run_shard(const std::vector<std::string>& arguments) {
   if (!options) {
     return complain("shard", options.error(), 2);
   }
-  if (auto written = use(typed.log); !written) {
+  const bool looks = !typed.validate.empty();
+  if (auto written = use(looks ? LogOptions{typed.log.level, typed.log.format, ""} : typed.log);
+      !written) {
     return complain("shard", written.error());
+  }
+  if (looks) {
+    return look(typed.validate, *options);
   }
   if (auto joined = server::check_join_folder(options->layout); !joined) {
     return complain("shard", joined.error());

@@ -9,6 +9,7 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
 #include "cmd/kintsugi/log_flags.h"
+#include "server/deep_check.h"
 #include "server/files.h"
 #include "server/worker_config.h"
 #include "server/worker_program.h"
@@ -22,7 +23,7 @@ constexpr std::uint32_t kDebug = 4;  // as kcp's commands have it
 struct Options {
   std::string config;
   server::WorkerOverrides overrides;
-  bool validate = false;
+  std::string validate;         ///< "true", "files", "syntax", "deep"; "": no
   std::string print_effective;  ///< "yaml", "json"; "": no
   krm::ConfigOrigin origin;
   LogOptions log;
@@ -58,7 +59,12 @@ FlagTable flag_table(Options& options) {
       {"Configuration",
        {{"config", "FILE", "", "configuration, kind WorkerConfiguration (docs/configuration.md)",
          into(options.config)},
-        {"validate", "", "", "check the configuration and exit", into(options.validate)},
+        {"validate", "", "",
+         "check the configuration and exit; --validate=syntax: without the kubeconfig; "
+         "--validate=deep: and ask the servers that it names",
+         [&options](std::string_view value) {
+           return take_choice(value, {"true", "files", "syntax", "deep"}, options.validate);
+         }},
         {"print-effective", "", "",
          "print every key with its value and where that is from, and exit; --print-effective=json: "
          "as JSON",
@@ -115,13 +121,27 @@ Expected<server::WorkerConfig> load(Options& options) {
                                      &options.origin, krm::config_environment());
 }
 
-/// What --print-effective and --validate say.
-std::string shown(const Options& options, const server::WorkerConfig& config) {
-  if (options.print_effective.empty()) {
-    return options.config + ": ok\n";
+/// --validate, --print-effective.
+int look(const Options& options, const server::WorkerConfig& config) {
+  if (!options.validate.empty() && options.validate != "syntax") {
+    if (auto right = server::check_worker(config); !right) {
+      return complain("worker", right.error(), 2);
+    }
   }
-  return krm::effective_config(options.print_effective, "WorkerConfiguration",
-                               server::shown_config(config, options.origin), options.config);
+  if (!options.print_effective.empty()) {
+    const std::string text =
+        krm::effective_config(options.print_effective, "WorkerConfiguration",
+                              server::shown_config(config, options.origin), options.config);
+    std::fputs(text.c_str(), stdout);
+  } else if (options.validate != "deep") {
+    std::printf("%s: ok\n", options.config.c_str());
+  }
+  if (options.validate != "deep") {
+    return 0;
+  }
+  const server::ConfigCheck check = server::check_peers(config, options.config, options.origin);
+  std::fputs(server::report_text(check, options.config).c_str(), stdout);
+  return check.has_error() ? 1 : 0;
 }
 
 }  // namespace
@@ -140,7 +160,7 @@ int run_worker(const std::vector<std::string>& arguments) {
   if (const auto status = take_options("worker", flag_table(options), worker_about, arguments)) {
     return *status;
   }
-  const bool only_looks = options.validate || !options.print_effective.empty();
+  const bool only_looks = !options.validate.empty() || !options.print_effective.empty();
   if (auto written =
           use(only_looks ? LogOptions{options.log.level, options.log.format, ""} : options.log);
       !written) {
@@ -151,13 +171,7 @@ int run_worker(const std::vector<std::string>& arguments) {
     return complain("worker", config.error(), 2);
   }
   if (only_looks) {
-    if (options.validate) {
-      if (auto right = server::check_worker(*config); !right) {
-        return complain("worker", right.error(), 2);
-      }
-    }
-    std::fputs(shown(options, *config).c_str(), stdout);
-    return 0;
+    return look(options, *config);
   }
   return server::run_worker_program({std::move(*config), child_arguments(options)});
 }

@@ -590,6 +590,14 @@ class Proxy:
                 return int(tls.getpeercert()["serialNumber"], 16)
 
 
+def certificate(folder, name, names):
+    """A certificate that nobody here has issued, and is a CA's too: its files by their kind."""
+    files = {kind: pathlib.Path(folder) / f"{name}.{kind}" for kind in ("crt", "key")}
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", files["key"], "-out",
+                    files["crt"], "-days", "2", "-subj", "/CN=another", "-addext", f"subjectAltName={names}"], check=True, capture_output=True)
+    return files
+
+
 def make_user(folder, pki, name, groups):
     """A client certificate signed by the installation's client CA, made with openssl."""
     base = pathlib.Path(folder) / ("user-" + urllib.parse.quote(name, safe=""))
