@@ -12,6 +12,7 @@
 #include "krm/request_target.h"
 #include "krm/status.h"
 #include "krm/version.h"
+#include "proxy/console/console_requests.h"
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "serving/limited_request.h"
@@ -29,6 +30,7 @@ RouteFacts facts_of(const ProxyHandlerParams& params) {
   RouteFacts facts;
   facts.mapping = params.routes.get();
   facts.clusters = params.clusters;
+  facts.console = params.console != nullptr;
   facts.wildcard = params.wildcard;
   facts.own_root = params.own_root;
   facts.info = params.info;
@@ -162,6 +164,11 @@ ProxyHandler::Answer ProxyHandler::go(Request&& request, http::ResponseStream& s
                  : serving::answer_error(request.head, stream, krm::method_not_allowed());
     case RouteKind::kMetrics:
       return metrics(std::move(request), stream, route);
+    case RouteKind::kConsole:
+      if (request.note != nullptr) {
+        note_user(stream, *request.note);
+      }
+      return params_.console->on_request(std::move(request), stream);
     case RouteKind::kFault:
       return serving::answer_fault(request.head, stream, request.target);
     case RouteKind::kRefused:

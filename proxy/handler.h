@@ -44,6 +44,7 @@ struct LookupStats {
 
 /// Merges the local part into a shard's discovery document; see proxy/overlay/overlay.h.
 class Overlay;
+class ConsoleRequests;
 
 struct ProxyHandlerParams {
   net::Loop& loop;
@@ -104,6 +105,8 @@ struct ProxyHandlerParams {
   using Text = std::function<void(std::function<void(const std::string& text)> done)>;
   Text metrics;             ///< of /metrics; "": there is none yet
   Text why_not_ready = {};  ///< for who may read /readyz. May be empty.
+  /// Answers what is asked at /ui; see end_watches() too. Null: nobody does.
+  ConsoleRequests* console = nullptr;
 };
 
 /// What stands behind all gates on one loop: asks the router where a request goes, and lets those

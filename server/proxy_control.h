@@ -28,6 +28,7 @@
 #include "proxy/forwarding/backend_check.h"
 #include "server/internal/api_objects.h"
 #include "server/internal/backend_judge.h"
+#include "server/internal/console_workers.h"
 #include "server/internal/exec_renewal.h"
 #include "server/internal/file_watch.h"
 #include "server/internal/fleet_source.h"
@@ -204,7 +205,8 @@ class ProxyControl {
   std::shared_ptr<void> own_shards_;
   std::unique_ptr<FleetSource> fleet_;  ///< null: another source
   std::string hub_server_;
-  bool judged_ = false;  ///< the servers' trust, as all shards are known
+  bool judged_ = false;                      ///< the servers' trust, as all shards are known
+  std::unique_ptr<ConsoleWorkers> workers_;  ///< null: none are named
   std::unique_ptr<proxy::AdminHandler> admin_;
   std::unique_ptr<auth::CertificateProofs> admin_identities_;  ///< of its clients on TCP
   std::unique_ptr<proxy::AdminGate> admin_gate_;               ///< in front of it on TCP

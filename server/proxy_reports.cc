@@ -7,6 +7,8 @@
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "proxy/admin/admin.h"
+#include "proxy/console/console.h"
+#include "proxy/console/console_link.h"
 #include "server/files.h"
 #include "server/internal/kube_tls.h"
 #include "server/proxy_control.h"
@@ -25,6 +27,7 @@ proxy::ExplainSources ProxyControl::explain_sources() {
         });
   };
   return {.groups = proxy::possible_groups(config_.topology.groups),
+          .console = config_.ui.enabled,
           .wildcard = config_.wildcard != "deny",
           .own_root = config_.topology.source != "kcp",
           .info = config_.existence != "kcp",
@@ -52,6 +55,9 @@ proxy::ExplainSources ProxyControl::explain_sources() {
 }
 
 Expected<void> ProxyControl::open_admin() {
+  if (!config_.ui.workers.empty()) {
+    workers_ = std::make_unique<ConsoleWorkers>(loop_, config_.ui.workers);
+  }
   admin_ = std::make_unique<proxy::AdminHandler>(proxy::AdminParams{
       .loop = loop_,
       .feed = *feed_,
@@ -84,12 +90,15 @@ Expected<void> ProxyControl::open_admin() {
       .follow = [this](const std::function<void()>& changed) -> std::shared_ptr<void> {
         auto handles = std::make_shared<std::vector<std::shared_ptr<void>>>();
         for (const auto& [group, resource] : {std::pair("apis.kcp.io", "apiexportendpointslices"),
-                                              std::pair("topology.kcp.io", "partitions")}) {
+                                              std::pair("topology.kcp.io", "partitions"),
+                                              std::pair("topology.kcp.io", "partitionsets")}) {
           handles->push_back(objects_->on_change(
               group, resource, [changed](const topology::Objects::Change&) { changed(); }));
         }
         return handles;
-      }});
+      },
+      .workers = workers_ != nullptr ? [this] { return workers_->rows(); }
+                                     : decltype(proxy::AdminParams::workers)()});
   const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), handler);
     if (!listener) {
@@ -155,6 +164,32 @@ void ProxyControl::tell_loops() {
       done(proxy::render_metrics(*feed_, loops, topology_report()));
     });
   });
+  shared_->console = {.ask =
+                          [this](std::shared_ptr<proxy::ConsoleAsked> asked) {
+                            loop_.post([this, asked] {
+                              if (admin_ != nullptr) {
+                                admin_->console().ask(std::move(*asked));
+                              } else {
+                                proxy::LinkStream(asked->link).send_head(503, {}, true);
+                              }
+                            });
+                          },
+                      .left =
+                          [this](const std::shared_ptr<proxy::ConsoleLink>& link, Errc cause) {
+                            loop_.post([this, link, cause] {
+                              if (admin_ != nullptr) {
+                                admin_->console().left(*link, cause);
+                              }
+                            });
+                          },
+                      .drained =
+                          [this](const std::shared_ptr<proxy::ConsoleLink>& link) {
+                            loop_.post([this, link] {
+                              if (admin_ != nullptr) {
+                                admin_->console().drained(*link);
+                              }
+                            });
+                          }};
   shared_->why_not_ready =
       at_control([this](const std::function<void(std::string)>& done) { done(why_not_ready()); });
 }

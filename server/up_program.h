@@ -19,6 +19,7 @@ struct UpOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 6443;      ///< of the proxy, not 0
   std::uint16_t admin_port = 0;   ///< of the proxy's admin listener on 127.0.0.1; 0: no TCP
+  bool ui = false;                ///< the console at the proxies' port, too
   std::uint32_t shards = 3;       ///< 1 to 64: root, shard-1, shard-2, …
   std::uint32_t shard_loops = 1;  ///< of each
   std::uint32_t proxies = 1;      ///< 1 to 8: proxy, proxy-2, …; several with `uses_etcd` alone

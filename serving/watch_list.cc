@@ -5,6 +5,7 @@
 
 #include "krm/path_prefixes.h"
 #include "serving/identity.h"
+#include "serving/shown_user.h"
 
 namespace kintsugi::serving {
 
@@ -41,7 +42,7 @@ std::vector<WatchRow> WatchList::rows(TimePoint now) {
 void name_client(WatchRow& row, const http::PeerInfo& peer) {
   const ConnectionIdentity* identity = identity_of(peer);
   if (identity != nullptr && identity->user) {
-    row.user = identity->user->name;
+    row.user = shown_user(*identity->user);
   }
   row.address = peer.address;
 }

@@ -10,6 +10,7 @@
 #include "base/guard.h"
 #include "krm/path_prefixes.h"
 #include "krm/status.h"
+#include "serving/shown_user.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -95,7 +96,7 @@ std::string Watcher::payer() const {
 
 void Watcher::describe(serving::WatchRow& row) const {
   row.kind = "served";
-  row.user = rights_->user->name;
+  row.user = serving::shown_user(*rights_->user);
   row.address = exchange_.stream().peer().address;
   row.cluster = cluster_;
   row.path = krm::cluster_root(cluster_) +

@@ -84,6 +84,9 @@ FlagTable flag_table(Options& options) {
          "TCP port of the proxy's admin listener on 127.0.0.1, for the admin's certificate; 0: "
          "only run/admin.sock",
          into(options.up.admin_port)},
+        {"ui", "", "",
+         "the console at https://ADDRESS:PORT/ui/ too, for whom rights in root let see it",
+         into(options.up.ui)},
         {"join-bind", "ADDRESS:PORT", "",
          "where shards and proxies of other folders and machines join with tokens of `kintsugi "
          "token`; off where it is not given",

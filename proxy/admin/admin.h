@@ -62,7 +62,11 @@ struct LoopReport {
 };
 
 /// What is asked of a loop besides its figures.
-enum class ReportPart : std::uint8_t { kFigures, kWatches };
+enum class ReportPart : std::uint8_t {
+  kFigures,
+  kWatches,
+  kCounts,  ///< less than the figures: neither groups of merged watches nor connections to shards
+};
 
 /// What became of the reloads that a followed file caused.
 struct ReloadCount {
@@ -111,6 +115,9 @@ struct AdminParams {
       objects = {};
   /// `changed` comes after each change of what `objects` shows, until the handle goes.
   std::function<std::shared_ptr<void>(std::function<void()> changed)> follow = {};
+  /// Rows of the workers that the configuration names, as they were told of last; asks them anew
+  /// if that was long ago. Empty: none are named.
+  std::function<std::vector<krm::Json>()> workers = {};
 };
 
 class Console;
@@ -127,6 +134,8 @@ class AdminHandler final : public http::Handler {
       http::RequestHead head, http::ResponseStream& stream) noexcept override;
   /// After a reload.
   void set_config_text(std::string text) { params_.config_text = std::move(text); }
+  /// The same console, for whom data loops let in.
+  [[nodiscard]] Console& console() noexcept { return *console_; }
 
  private:
   [[nodiscard]] std::unique_ptr<http::RequestHandler> rotate_keys(http::RequestHead head,

@@ -229,6 +229,10 @@ struct ProxyConfig {
     std::string socket;      ///< path of a Unix socket; empty: none
     std::string token_file;  ///< whose content lets in at `bind`, besides certificates; empty: none
   } admin;
+  struct {
+    bool enabled = false;              ///< the console at the main port (OP-704)
+    std::vector<std::string> workers;  ///< health sockets of workers that it shows (OP-711)
+  } ui;
   AuditConfig audit;
   AccessLogConfig access_log;
   ForwardLimits limits;

@@ -111,6 +111,7 @@ RouteFacts facts_of(const ExplainSources& sources, const ExplainSources::Mapping
   RouteFacts facts;
   facts.mapping = mapping.entries.get();
   facts.clusters = mapping.clusters;
+  facts.console = sources.console;
   facts.wildcard = sources.wildcard;
   facts.own_root = sources.own_root;
   facts.info = sources.info;
@@ -222,6 +223,7 @@ std::string_view kind_of(const Asked& asked) {
   switch (asked.route.kind) {
     case RouteKind::kProbe:
     case RouteKind::kMetrics:
+    case RouteKind::kConsole:
       return "built-in";
     case RouteKind::kFault:
     case RouteKind::kRefused:

@@ -20,6 +20,7 @@ namespace kintsugi::proxy {
 /// What explain() asks beyond the index. Each may be empty. Threads: the control loop's.
 struct ExplainSources {
   LocalGroups groups = {};  ///< what the proxy may have to serve
+  bool console = false;     ///< /ui is
   bool wildcard = false;    ///< clusters/* is served
   bool own_root = false;    ///< the proxy serves root, which no shard has to own
   bool info = true;         ///< /healthz and /version are built in

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "krm/request_target.h"
+#include "proxy/routing/router.h"
 #include "serving/answer.h"
 #include "serving/pass_through.h"
 
@@ -55,8 +56,9 @@ bool is_left_alone(const krm::RequestTarget& target) {
 
 }  // namespace
 
-CorsHandler::CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner)
-    : inner_(inner) {
+CorsHandler::CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner,
+                         bool console)
+    : inner_(inner), console_(console) {
   for (const std::string& origin : origins) {
     origins_.push_back(std::make_unique<re2::RE2>(origin, quiet()));
   }
@@ -75,7 +77,8 @@ bool CorsHandler::allows(const http::RequestHead& head) const {
 std::unique_ptr<http::RequestHandler> CorsHandler::on_request(
     Request&& request, http::ResponseStream& stream) noexcept {
   const http::RequestHead& head = request.head;
-  if (origins_.empty() || !allows(head) || is_left_alone(request.target)) {
+  if (origins_.empty() || !allows(head) || is_left_alone(request.target) ||
+      (console_ && is_console(head.target))) {
     return inner_.on_request(std::move(request), stream);
   }
   if (head.method == "OPTIONS") {

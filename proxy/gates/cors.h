@@ -21,7 +21,8 @@ class CorsHandler final : public RoutedHandler {
  public:
   /// @param origins  regular expressions that is_origin_pattern() took; empty: nobody is let in.
   /// @param inner    answers; must outlive it.
-  CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner);
+  /// @param console  /ui is the console, which no other origin may read.
+  CorsHandler(const std::vector<std::string>& origins, RoutedHandler& inner, bool console = false);
   ~CorsHandler() override;
   [[nodiscard]] std::unique_ptr<http::RequestHandler> on_request(
       Request&& request, http::ResponseStream& stream) noexcept override;
@@ -31,6 +32,7 @@ class CorsHandler final : public RoutedHandler {
 
   std::vector<std::unique_ptr<re2::RE2>> origins_;
   RoutedHandler& inner_;
+  const bool console_;
 };
 
 /// A regular expression (RE2's syntax, as Go's).

@@ -40,7 +40,7 @@ class Cors : public ::testing::Test {
  protected:
   Asked ask(std::vector<std::string> allowed, std::string_view origin, std::string method = "GET",
             std::string target = "/clusters/root/api") {
-    CorsHandler cors(allowed, inner);
+    CorsHandler cors(allowed, inner, console);
     http::RequestHead head;
     head.method = std::move(method);
     head.target = std::move(target);
@@ -56,7 +56,19 @@ class Cors : public ::testing::Test {
             answer.body()};
   }
   Inner inner;
+  bool console = false;
 };
+
+TEST_F(Cors, OP_704_NoOtherOriginReadsTheConsole) {
+  console = true;
+  for (const char* path : {"/ui", "/ui/", "/ui/api/v1/shards?limit=1", "/ui?x"}) {
+    EXPECT_EQ(ask({"good"}, "https://good.example", "GET", path).origin, "") << path;
+    EXPECT_EQ(ask({"good"}, "https://good.example", "OPTIONS", path).origin, "") << path;
+  }
+  EXPECT_EQ(ask({"good"}, "https://good.example", "GET", "/uix").origin, "https://good.example");
+  console = false;
+  EXPECT_EQ(ask({"good"}, "https://good.example", "GET", "/ui/").origin, "https://good.example");
+}
 
 TEST_F(Cors, WhenAnOriginIsListed_AM557_ItMayReadAnswers) {
   const Asked got = ask({"//good\\.example$"}, "https://good.example");

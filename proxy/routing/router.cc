@@ -433,6 +433,8 @@ std::string_view route_kind_name(RouteKind kind) noexcept {
       return "probe";
     case RouteKind::kMetrics:
       return "metrics";
+    case RouteKind::kConsole:
+      return "console";
     case RouteKind::kFault:
     case RouteKind::kRefused:
     case RouteKind::kRefusedRead:
@@ -472,6 +474,12 @@ std::string_view route_kind_name(RouteKind kind) noexcept {
   return "";
 }
 
+bool is_console(std::string_view target) noexcept {
+  constexpr std::string_view kPage = "/ui";
+  return target.starts_with(kPage) && (target.size() == kPage.size() ||
+                                       target[kPage.size()] == '/' || target[kPage.size()] == '?');
+}
+
 Route route(Request& request, const topology::Snapshot& snapshot, const RouteFacts& facts) {
   Route route;
   const RequestTarget& target = request.target;
@@ -490,6 +498,10 @@ Route route(Request& request, const topology::Snapshot& snapshot, const RouteFac
     return route;
   }
   const Question q{target, request.head.target, method, snapshot, facts, request.readings};
+  if (facts.console && is_console(request.head.target)) {
+    route.kind = RouteKind::kConsole;
+    return route;
+  }
   if (facts.mapping != nullptr && to_entry(q, route)) {
     return route;
   }

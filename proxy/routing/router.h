@@ -26,6 +26,7 @@ namespace kintsugi::proxy {
 enum class RouteKind : std::uint8_t {
   kProbe,
   kMetrics,
+  kConsole,          ///< /ui and what is below it; who asks is found out later
   kFault,            ///< what RequestTarget::fault says: 400, 414 or 307
   kRefused,          ///< `reason` and `status` say why; nobody is asked who the caller is
   kMapped,           ///< an entry of the mapping file, `mapped`
@@ -53,6 +54,7 @@ enum class RouteKind : std::uint8_t {
 struct RouteFacts {
   const RouteTable* mapping = nullptr;  ///< null: no mapping file
   bool clusters = true;                 ///< /clusters/… is served
+  bool console = false;                 ///< /ui is; else nobody's
   bool wildcard = false;                ///< clusters/* is
   bool own_root = false;                ///< the proxy serves root, which no shard has to own
   bool info = true;  ///< /healthz and /version are built in; else nobody's, as in kcp's front proxy
@@ -97,6 +99,9 @@ struct Route {
   std::unique_ptr<ScopeFound> scope;                       ///< of those, and of merged reads
   std::unique_ptr<aggregation::WildcardRequest> wildcard;  ///< of merged reads, and refused ones
 };
+
+/// Where the console is, if there is one. @param target  as sent
+[[nodiscard]] bool is_console(std::string_view target) noexcept;
 
 /// Pure: the same request, topology and facts give the same Route. What it has to read of the
 /// request it reads by Request::info(), which keeps it; nothing of its target is parsed again.

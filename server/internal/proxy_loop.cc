@@ -174,13 +174,18 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   aggregation::MergeParams merge = shared_.config.merge_in_force();
   merge.rights_entries /= shared_.loop_count;
   merge.index_bytes /= shared_.loop_count;
+  auth::Authorizer& rights = own_root && !own_shards ? *authorizer : *reviews_;
+  if (shared_.config.ui.enabled) {
+    console_ = std::make_unique<proxy::ConsoleRequests>(proxy::ConsoleRequests::Params{
+        loop_, view_, rights, shared_.console, shared_.config.authorization.recheck_watches});
+  }
   handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
       .loop = loop_,
       .view = view_,
       .pool = *pool_,
       .local = *local_,
       .overlay = *overlay_,
-      .authorizer = own_root && !own_shards ? *authorizer : *reviews_,
+      .authorizer = rights,
       .identity_headers = {},
       .limits = shared_.config.limits,
       .mounts = {shared_.config.external_url, shared_.config.mount_hosts},
@@ -220,7 +225,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .writable = [&store = shared_.store] { return store.health().has_value(); },
       .trusted = [trust = shared_.trust] { return trust == nullptr || trust->is_open(); },
       .metrics = on_control(shared_.metrics),
-      .why_not_ready = on_control(shared_.why_not_ready)});
+      .why_not_ready = on_control(shared_.why_not_ready),
+      .console = console_.get()});
   if (shared_.config.aggregation.share == aggregation::Share::kReviewed &&
       shared_.config.has_plain_servers()) {
     make_own_pools();
@@ -257,7 +263,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   gate_->follow_proofs(loop_, [this] { end_unproven(); });
   answers = gate_.get();
   if (!shared_.config.cors_origins.empty()) {
-    cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *answers);
+    cors_ = std::make_unique<proxy::CorsHandler>(shared_.config.cors_origins, *answers,
+                                                 shared_.config.ui.enabled);
     answers = cors_.get();
   }
   if (const double chance = shared_.config.listener.goaway_chance; chance > 0) {
@@ -536,6 +543,9 @@ void ProxyLoop::drain(Duration delay, Duration spread, std::function<void()> don
       listener_->drain(done);
       local_->start_drain();
       handler_->end_watches(spread);
+      if (console_ != nullptr) {
+        console_->end();
+      }
     });
   });
 }

@@ -18,6 +18,7 @@
 #include "net/outgoing.h"
 #include "proxy/admin/admin.h"
 #include "proxy/config/config.h"
+#include "proxy/console/console_requests.h"
 #include "proxy/forwarding/backend_trust.h"
 #include "proxy/forwarding/goaway.h"
 #include "proxy/gates/access_gate.h"
@@ -76,6 +77,7 @@ struct ProxyShared {
   std::shared_ptr<const proxy::BackendTrust> trust = {};  ///< null: all servers are trusted
   /// @{ Texts that the control thread makes; see ProxyHandlerParams. Any thread; `done` runs there.
   ControlText metrics = {}, why_not_ready = {};  /// @}
+  proxy::ConsoleDoor console = {};               ///< with `ui.enabled`
   /// A shard lost revisions. Any thread.
   std::function<void(const std::string& uid)> rolled_back = {};
   std::vector<ProxyLoop*> loops = {};  ///< complete before any of them runs
@@ -196,6 +198,7 @@ class ProxyLoop {
   std::unique_ptr<kinds::StaticPlusCrdRegistry> registry_;
   std::unique_ptr<apiserver::ApiServer> local_;
   std::unique_ptr<proxy::Overlay> overlay_;
+  std::unique_ptr<proxy::ConsoleRequests> console_;  ///< null: not configured
   std::unique_ptr<proxy::ProxyHandler> handler_;
   std::unique_ptr<ProxyTokens> tokens_of_requests_;
   std::unique_ptr<proxy::ExistenceGate> existence_;  ///< null: nothing is hidden

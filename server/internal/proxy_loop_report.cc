@@ -1,6 +1,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "apiserver/body_bounds.h"
+#include "apiserver/open_watches.h"
 #include "server/internal/proxy_loop.h"
 
 namespace kintsugi::server {
@@ -13,7 +15,9 @@ void ProxyLoop::report(proxy::ReportPart part, std::function<void(proxy::LoopRep
     report.listener = listener_->stats();
     report.forward = handler_->forward_stats();
     report.merge = handler_->merge_stats();
-    report.groups = handler_->merge_groups();
+    if (part != proxy::ReportPart::kCounts) {
+      report.groups = handler_->merge_groups();
+    }
     report.slot_generation = handler_->slot_generation();
     if (first_) {
       report.sequences = shared_.sequences->stats();
@@ -43,6 +47,10 @@ void ProxyLoop::report(proxy::ReportPart part, std::function<void(proxy::LoopRep
       apiserver::list_watches(*local_, watches);
       report.watches = watches.rows(loop_.now());
       report.open_watches = watches.open();
+    }
+    if (part == proxy::ReportPart::kCounts) {
+      done(std::move(report));
+      return;
     }
     pool_->for_each([&](topology::ShardId /*id*/, shards::ShardClient& client) {
       if (const net::Upstream* upstream = client.upstream()) {

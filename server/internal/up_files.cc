@@ -207,6 +207,15 @@ std::string proxy_config_text(const UpOptions& options, std::uint32_t index,
   if (options.admin_port != 0 && index == 0) {
     line("  bind", "127.0.0.1:" + std::to_string(options.admin_port));
   }
+  if (options.ui || !options.workers.empty()) {
+    section("ui");
+    line("  enabled", options.ui ? "true" : "false");
+    std::string sockets;
+    for (const std::string& role : options.workers) {
+      sockets += (sockets.empty() ? "" : ", ") + layout.worker_health(role);
+    }
+    line("  workers", "[" + sockets + "]");
+  }
   return text;
 }
 

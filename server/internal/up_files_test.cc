@@ -52,6 +52,19 @@ TEST_F(UpFilesTest, WhenProxyYamlIsWritten_TheProxyUnderstandsAllOfIt) {
   ASSERT_TRUE(plain) << plain.error().to_string();
   EXPECT_EQ(plain->external_url, "https://127.0.0.1:6443");
   EXPECT_TRUE(plain->outgoing.allow.empty());
+  EXPECT_FALSE(plain->ui.enabled);
+  EXPECT_TRUE(plain->ui.workers.empty());
+}
+
+TEST_F(UpFilesTest, OP_704_TheConsoleIsAtTheMainPortWhereItIsWanted_AndKnowsTheWorkers) {
+  options.ui = true;
+  options.workers = {"example", "messaging"};
+  const auto config = proxy::parse_proxy_config(proxy_config_text(options), "proxy.yaml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_TRUE(config->ui.enabled);
+  EXPECT_EQ(config->ui.workers,
+            (std::vector<std::string>{options.layout.worker_health("example"),
+                                      options.layout.worker_health("messaging")}));
 }
 
 TEST_F(UpFilesTest, GR_508_ProxiesOfFarRegionsKnowWhichShardsAreFar) {

@@ -4,9 +4,16 @@ import { place, setParam, type Row } from "./state";
 export type Column = { field: string; title: string; value?: (row: Row) => any };
 const HEIGHT = 34;
 
+/** Of rows, which are never changed, only replaced. */
+const texts = new WeakMap<Row, string>();
+function textOf(row: Row) {
+  const known = texts.get(row) ?? JSON.stringify(row).toLowerCase();
+  texts.set(row, known);
+  return known;
+}
 export function filtered(all: Row[], text: string) {
   const wanted = text.toLowerCase();
-  return wanted ? all.filter((row) => JSON.stringify(row).toLowerCase().includes(wanted)) : all;
+  return wanted ? all.filter((row) => textOf(row).includes(wanted)) : all;
 }
 
 export function Filter({ label }: { label: string }) {

@@ -192,6 +192,7 @@ std::vector<BootstrapRole> make_roles() {
                     resources({"core.kcp.io"}, {"logicalclusters"}, kRead)},
                    kToNone});
   roles.push_back({"system:kcp:metrics-reader", {urls({"/metrics"}, {"get"})}, kToNone});
+  roles.push_back({"system:kintsugi:console-viewer", {urls({"/ui/api/v1/*"}, {"get"})}, kToNone});
   return roles;
 }
 

@@ -298,6 +298,8 @@ ConfigTable key_table(ProxyConfig& config, const std::string& folder) {
       {"admin.bind", text(config.admin.bind)},
       {"admin.token_file", file(config.admin.token_file, folder)},
       {"admin.socket", file(config.admin.socket, folder)},
+      {"ui.enabled", boolean(config.ui.enabled)},
+      {"ui.workers", file_list(config.ui.workers, folder)},
       {"audit.policy_file", file(config.audit.policy_file, folder)},
       {"audit.log_file", file(config.audit.log_file, folder)},
       {"audit.webhook_kubeconfig", file(config.audit.webhook_kubeconfig, folder)},

@@ -29,6 +29,13 @@ void Rates::take(const std::vector<LoopReport>& loops, TimePoint now) {
       }
     }
   }
+  for (const LoopReport& loop : loops) {
+    for (const auto& [what, times] : loop.forward.times.rows()) {
+      for (std::size_t i = 0; i < sample.times.size(); ++i) {
+        sample.times[i] += times.counts[i];
+      }
+    }
+  }
   samples_.push_back(std::move(sample));
   while (samples_.size() > 2 && now - samples_[1].at >= kWindow) {
     samples_.erase(samples_.begin());
@@ -42,6 +49,26 @@ Rates::Of Rates::between(const Counts& before, const Counts& now) const {
     return std::round(static_cast<double>(to - std::min(from, to)) / time * 10) / 10;
   };
   return {rate(before.requests, now.requests), rate(before.errors, now.errors)};
+}
+
+double Rates::p99() const {
+  if (!known()) {
+    return -1;
+  }
+  std::array<std::uint64_t, RequestTimes::kBounds.size() + 1> news{};
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < news.size(); ++i) {
+    news[i] = samples_.back().times[i] - samples_.front().times[i];
+    all += news[i];
+  }
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < RequestTimes::kBounds.size(); ++i) {
+    below += news[i];
+    if (all != 0 && below * 100 >= all * 99) {
+      return RequestTimes::kBounds[i];
+    }
+  }
+  return all == 0 ? -1 : RequestTimes::kBounds.back();
 }
 
 Rates::Of Rates::all() const {

@@ -67,6 +67,18 @@ void put_status(const topology::Feed::ShardStatus& status, TimePoint now, Json& 
   }
 }
 
+/// Of what is used for this shard alone; null: there is nothing such.
+Json certificate_days(const TopologyReport& topology, const std::string& shard) {
+  Json out;
+  for (const CertificateEnd& one : topology.certificates) {
+    if (one.name == "shards." + shard || one.name == "topology.shards." + shard) {
+      const std::int64_t days = days_left(one.at);
+      out = out.is_null() ? days : std::min(out.as_integer(), days);
+    }
+  }
+  return out;
+}
+
 ViewRows shard_rows(const ViewSources& from) {
   const topology::Snapshot& index = from.admin.feed.index();
   const auto statuses = from.admin.feed.status();
@@ -106,6 +118,7 @@ ViewRows shard_rows(const ViewSources& from) {
                       {"readers", number(load.readers)},
                       {"queueBytes", number(load.queue)},
                       {"lagSeconds", 0},
+                      {"certificateDays", certificate_days(from.topology, name)},
                       {"requestsPerSecond", rate.requests},
                       {"errorsPerSecond", rate.errors},
                       {"urls", Json::object({{"base", shard->spec.base_url},
@@ -262,7 +275,9 @@ ViewRows overview_rows(const ViewSources& from) {
        {"watches", number(watches)},
        {"requestsPerSecond", from.rates.known() ? Json(rate.requests) : Json()},
        {"errorsPerSecond", from.rates.known() ? Json(rate.errors) : Json()},
+       {"p99Seconds", from.rates.p99() >= 0 ? Json(from.rates.p99()) : Json()},
        {"evictions", evictions(from.loops)},
+       {"lastEviction", from.timeline.last("eviction")},
        {"leastCertificate", least_certificate(from.topology)},
        {"processes", Json::array({Json::object({{"name", "proxy"},
                                                 {"pid", static_cast<std::int64_t>(::getpid())},
@@ -336,6 +351,35 @@ ViewRows partition_rows(const AdminParams& admin) {
   return out;
 }
 
+ViewRows set_rows(const AdminParams& admin) {
+  std::map<std::pair<std::string, std::string>, Json> partitions;  // by cluster and set
+  for (const Json& row : partition_rows(admin)) {
+    if (const std::string_view set = row.text({"set"}); !set.empty()) {
+      partitions[{std::string(row.text({"cluster"})), std::string(set)}].push_back(
+          Json::object({{"name", row.text({"name"})}, {"shards", *row.find("shards")}}));
+    }
+  }
+  ViewRows out;
+  admin.objects("topology.kcp.io", "partitionsets", [&](const Json& set) {
+    Json row = start_of(set);
+    const auto copy = [&](std::string_view field, std::initializer_list<std::string_view> path) {
+      const Json* const value = set.at(path);
+      row[field] = value != nullptr ? *value : Json::array();
+    };
+    copy("dimensions", {"spec", "dimensions"});
+    copy("conditions", {"status", "conditions"});
+    const Json* const labels = set.at({"spec", "shardSelector"});
+    const auto selector = topology::selector_of(labels);
+    row["selector"] = labels != nullptr ? labels->dump() : "";
+    row["fault"] = selector ? "" : selector.error().message();
+    const auto found =
+        partitions.find({std::string(row.text({"cluster"})), std::string(row.text({"name"}))});
+    row["partitions"] = found != partitions.end() ? std::move(found->second) : Json::array();
+    out.push_back(std::move(row));
+  });
+  return out;
+}
+
 }  // namespace
 
 bool is_view(std::string_view name) noexcept {
@@ -343,7 +387,7 @@ bool is_view(std::string_view name) noexcept {
 }
 
 bool is_of_objects(std::string_view view) noexcept {
-  return view == "slices" || view == "partitions";
+  return view == "slices" || view == "partitions" || view == "sets";
 }
 
 ViewRows rows_of(std::string_view view, const ViewSources& from) {
@@ -356,7 +400,14 @@ ViewRows rows_of(std::string_view view, const ViewSources& from) {
   if (is_of_objects(view)) {
     return !from.admin.objects ? ViewRows()
            : view == "slices"  ? slice_rows(from.admin)
+           : view == "sets"    ? set_rows(from.admin)
                                : partition_rows(from.admin);
+  }
+  if (view == "events") {
+    return from.timeline.rows();
+  }
+  if (view == "workers") {
+    return from.admin.workers ? from.admin.workers() : ViewRows();
   }
   return overview_rows(from);
 }
