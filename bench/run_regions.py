@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What 80 ms between two regions cost (GR-508; docs/regions.md has the figures): an installation of `kintsugi up --regions-far`, two
 proxies and three shards over etcd.
-  run_regions.py [--binary build/release/bin/kintsugi] [--count 200] [--watches 60] [--loss PER-MILLE]
-stdout: a JSON line per figure, {"name", "p50", "p99", "unit", "budget"}."""
+  run_regions.py [--binary build/release/bin/kintsugi] [--count 200] [--watches 60] [--loss PER-MILLE] [--list MB]
+stdout: a JSON line per figure, {"name", "p50", "p99", "unit", "budget"}; with --list only that of lists of so many MB (GR-507)."""
 import argparse
+import base64
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -98,6 +100,43 @@ class Far:
             "spec": {"export": {"path": "root", "name": "gears"}}})
         tell("write of a slice far from the store", times, 250)
 
+    def lists(self, megabytes):
+        """A list of the other region through the proxy of this one: one workspace's, and merged. Of values that gzip makes smaller by
+        a quarter (random base64) and by nine tenths (YAML)."""
+        piece = 500_000
+        lines = "".join(f"  - name: item-{number}\n    image: registry.example.test/library/thing:{number}\n    restartPolicy: Always\n" for number in range(4000))
+        makers = {"random": lambda: base64.b64encode(os.urandom(piece * 3 // 4)).decode(), "yaml": lambda: lines[:piece]}
+        for kind, make in makers.items():
+            self.up.make_workspace(f"far-{kind}", selector={"region": REGIONS[1]})
+            connection = self.client(1).connect()
+            for number in range(megabytes * 1_000_000 // piece):
+                connection.request("POST", f"/clusters/root:far-{kind}{MAPS}", headers={"Content-Type": "application/json"},
+                                   body=json.dumps({"metadata": {"name": f"{kind}-{number}", "labels": {"kind": kind}}, "data": {"text": make()}}))
+                answer = connection.getresponse()
+                assert answer.status == 201, answer.read()
+                answer.read()
+            connection.close()
+            for name, path in (("list of a workspace", f"/clusters/root:far-{kind}/api/v1/configmaps"),
+                               ("merged list", f"{ALL_MAPS}?labelSelector=kind%3D{kind}")):
+                for encoding in ("identity", "gzip"):
+                    self.rate(f"{name} of the other region, {kind}, client takes {encoding}", path, encoding)
+
+    def rate(self, name, path, encoding):
+        connection = self.client(0).connect(timeout=600)
+        begin = time.monotonic()
+        connection.request("GET", path, headers={"Accept": "application/json", "Accept-Encoding": encoding})
+        answer = connection.getresponse()
+        wire = plain = 0
+        unpack = zlib.decompressobj(31) if answer.headers.get("Content-Encoding") == "gzip" else None
+        while part := answer.read(1 << 20):
+            wire += len(part)
+            plain += len(unpack.decompress(part)) if unpack else len(part)
+        took = time.monotonic() - begin
+        assert answer.status == 200 and plain > 1_000_000, (answer.status, plain)
+        print(json.dumps({"name": name, "p50": round(plain / took / 1e6, 2), "unit": "MB/s", "budget": 2, "MB": round(plain / 1e6, 1),
+                          "MB to the client": round(wire / 1e6, 1), "s": round(took, 1)}), flush=True)
+        connection.close()
+
     def failover(self):
         """From the kill of a region's proxy until each of its merged watches has, by the other region's, what was written after it."""
         from informers import Follower  # pylint: disable=import-outside-toplevel,import-error
@@ -127,11 +166,15 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--watches", type=int, default=60)
     parser.add_argument("--loss", type=int, default=0)
+    parser.add_argument("--list", type=int, default=0)
     arguments = parser.parse_args()
     os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
     sys.path.insert(0, str(HERE.parent / "e2e" / "lib"))
     import kit  # pylint: disable=import-outside-toplevel
     with Far(kit, arguments) as far:
+        if arguments.list:
+            far.lists(arguments.list)
+            return
         far.gets()
         far.events()
         far.slices()

@@ -35,7 +35,7 @@ class Exchange : public http::ResponseHandler, public std::enable_shared_from_th
   void start(Upstream& upstream, FetchRequest request) {
     name_ = request.method + " " + upstream.params().url.authority() + request.target;
     upstream_ = &upstream;
-    const Duration timeout = request.timeout;
+    const Duration timeout = request.timeout + upstream.round_trip();
     const UpstreamClass kind = request.kind;
     stream_ = &upstream.open(kind, make_head(upstream, request), *this);
     if (!request.body.empty()) {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "net/congestion.h"
 #include "net/internal/read_turns.h"
 #include "net/internal/server_connection.h"
 #include "net/port_claim.h"
@@ -336,6 +337,7 @@ void ListenerImpl::adopt(int fd, const Address& address) {
   describe(address, peer);
   if (!is_unix_) {
     tune_tcp(fd);
+    suit_congestion(fd);
   } else if (!is_ours(fd)) {
     ++totals_.handshake_errors;
     ::close(fd);

@@ -73,6 +73,7 @@ class UpstreamImpl final : public Upstream {
       pool.wake();
     }
   }
+  Duration round_trip() const noexcept override { return origin_.round_trip.value(); }
   std::uint32_t failures_in_a_row() const noexcept override { return origin_.failures_in_a_row; }
   const std::string& last_failure() const noexcept override { return origin_.last_failure; }
 

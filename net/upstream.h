@@ -62,7 +62,10 @@ struct UpstreamStats {
                 tls_other = 0;
 };
 
-/// The pool of one origin on one loop (PERF-261). Threads: its loop only.
+/// The pool of one origin on one loop (PERF-261). The limits of the parameters are for an origin
+/// that is near: the measured round trip comes on top. A far one (congestion.h) has several
+/// connections as soon as it has several streams, which are spread over them, and wider windows
+/// (GR-507). Threads: its loop only.
 class Upstream {
  public:
   [[nodiscard]] static std::unique_ptr<Upstream> make(Loop& loop, UpstreamParams params);
@@ -94,6 +97,9 @@ class Upstream {
   /// Text of the newest connection-level failure ("certificate has expired"), "" when there was
   /// none.
   [[nodiscard]] virtual const std::string& last_failure() const noexcept = 0;
+  /// To the origin and back, without what it takes there; zero while nobody knows. Of a server
+  /// beyond a proxy that asks for its own connection, by the TLS handshake.
+  [[nodiscard]] virtual Duration round_trip() const noexcept = 0;
 };
 
 /// One request of the control plane, and its whole answer.
@@ -102,7 +108,7 @@ struct FetchRequest {
   std::string target;  ///< path and query, appended to the upstream's path prefix
   http::HeaderList headers;
   std::string body;
-  Duration timeout = seconds(10);
+  Duration timeout = seconds(10);  ///< and the round trip
   UpstreamClass kind = UpstreamClass::kRead;
 };
 struct FetchResponse {

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "krm/status.h"
+#include "net/congestion.h"
 #include "net/service_notices.h"
 #include "net/watchdog.h"
 #include "proxy/admin/why_not_ready.h"
@@ -106,6 +107,9 @@ ProxyControl::~ProxyControl() {
 }
 
 Expected<void> ProxyControl::open() {
+  if (auto used = net::use_congestion(config_.congestion); !used) {
+    return fail(std::move(used.error()).at("net.congestion"));
+  }
   if (auto opened = open_store(); !opened) {
     return opened;
   }

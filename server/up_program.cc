@@ -248,13 +248,15 @@ class Installation {
       return fail(std::move(opened.error()));
     }
     if (options_.uses_etcd && options_.etcd_urls.empty()) {
-      const auto etcd = port_of_etcd(options_);
-      if (!etcd) {
-        return fail(etcd.error().clone());
+      const auto members = ports_of_etcd(options_);
+      if (!members) {
+        return fail(members.error().clone());
       }
-      params.target = *etcd;
-      if (auto opened = open_link(params, ports.etcd); !opened) {
-        return fail(std::move(opened.error()));
+      for (const std::uint16_t member : *members) {
+        params.target = member;
+        if (auto opened = open_link(params, ports.etcd.emplace_back()); !opened) {
+          return fail(std::move(opened.error()));
+        }
       }
     }
     return ports;

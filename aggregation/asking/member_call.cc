@@ -7,6 +7,7 @@
 #include "aggregation/asking/merge_guard.h"
 #include "base/strings.h"
 #include "krm/status.h"
+#include "net/congestion.h"
 
 namespace kintsugi::aggregation {
 namespace {
@@ -52,6 +53,9 @@ void MemberCall::send(net::Upstream& upstream, net::UpstreamClass kind, http::Re
   head.method = "GET";
   head.end_stream = true;
   head.target.insert(0, upstream.params().url.path);
+  if (kind == net::UpstreamClass::kRead && upstream.round_trip() > net::kFar) {
+    head.headers.set("accept-encoding", "gzip");  // the way costs more than packing
+  }
   (*client_)->dress(head.headers);
   stream_ = &upstream.open(kind, head, *this);
 }

@@ -16,8 +16,9 @@
 namespace kintsugi::aggregation {
 
 /// A GET to one shard on behalf of a merged read; the other half of flow control is the caller's.
-/// A body that is compressed although identity was asked for comes out as if it were not
-/// (AGG-1402), as fast as the caller takes it. Threads: its loop.
+/// Of a shard that is far a list is asked for compressed (GR-507). A body that is, also where
+/// identity was asked for, comes out as if it were not (AGG-1402), as fast as the caller takes it.
+/// Threads: its loop.
 class MemberCall final : private http::ResponseHandler {
  public:
   /// Gets what comes back. None of these may destroy the call; they may close() it. What one of

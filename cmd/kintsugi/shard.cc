@@ -15,6 +15,7 @@
 #include "cmd/kintsugi/tenant_flags.h"
 #include "controlplane/admission/definition_admission.h"
 #include "krm/names.h"
+#include "net/congestion.h"
 #include "server/deep_check.h"
 #include "server/files.h"
 #include "server/layout.h"
@@ -30,7 +31,7 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 /// As typed.
 struct Options {
   std::string join, name, replica, bind = "127.0.0.1", audit_log, audit_webhook,
-                                   claims_escalation = "refuse";
+                                   claims_escalation = "refuse", congestion = "auto";
   std::string encryption;
   StoreFlags store;
   bool insecure_file_modes = false;
@@ -72,7 +73,11 @@ FlagTable flag_table(Options& options) {
           {"Addresses",
            {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
             {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
-             into(options.port)}}},
+             into(options.port)},
+            {"congestion", "auto|system|NAME", "auto",
+             "how TCP connections find their rate: auto: to and from far peers by BBR, where the "
+             "kernel has it; system: as the kernel does; NAME: by that algorithm",
+             into(options.congestion)}}},
           {"Certificates", revocation_flags(options.revocations)},
           limit_flags(
               options.limits,
@@ -162,6 +167,9 @@ Expected<void> check_options(const Options& options) {
       return fail(Errc::kConfig, "--enable-admission-plugins: \"" + plugin + "\" is not " +
                                      std::string(controlplane::kNoOverlappingDefinitions));
     }
+  }
+  if (auto used = net::use_congestion(options.congestion); !used) {
+    return fail(Errc::kConfig, "--congestion: " + std::string(used.error().message()));
   }
   return check_tenant_options(options.tenants);
 }

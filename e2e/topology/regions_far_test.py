@@ -1,5 +1,6 @@
 """`kintsugi up --regions-far`: proxies in two regions, and a link of 80 ms between them (GR-501, GR-502, GR-506 to GR-508)."""
 import shutil
+import signal
 import subprocess
 import time
 import unittest
@@ -9,6 +10,7 @@ import trust
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ALL_MAPS = "/clusters/*/api/v1/configmaps"
+PARTITIONS = "/apis/topology.kcp.io/v1alpha1/partitions"
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 TRIP = 0.08  # s
 TURNS = 20
@@ -28,7 +30,7 @@ def fastest(client, path):
 class RegionsFar(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.up = kit.Installation("--store", "etcd", "--proxies", "2", "--regions-far", shards=3).start_for(cls)
+        cls.up = kit.Installation("--store", "etcd", "--etcd-members", "3", "--proxies", "2", "--regions-far", shards=3).start_for(cls)
         cls.ports = {"eu-west-1": cls.up.port, "us-east-1": int((cls.up.state / "proxy-2" / "port").read_text())}
         cls.up.make_workspace("near", selector={"region": "eu-west-1"})
         cls.up.make_workspace("far", selector={"region": "us-east-1"})
@@ -65,6 +67,15 @@ class RegionsFar(unittest.TestCase):
         at = {"root": "eu-west-1", "shard-1": "us-east-1", "shard-2": "eu-west-1"}  # nobody is in ap-south-1: the address of all
         self.assertEqual(urls, [f"https://127.0.0.1:{self.ports[region]}/shards/{shard}/services/apiexport/root/gears" for shard, region in at.items()])
 
+    def test_GR_508_without_the_first_member_of_etcd_a_far_proxy_writes(self):
+        self.up.kill("etcd-1", signal.SIGSTOP)  # not started again, as one that ends would be
+        self.addCleanup(self.up.kill, "etcd-1", signal.SIGCONT)
+        client = self.client("us-east-1", "/clusters/root")
+        body = {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "east"},
+                "spec": {"selector": {"matchLabels": {"region": "us-east-1"}}}}
+        kit.eventually(lambda: client.request("POST", PARTITIONS, body, timeout=30).status in (201, 409), 60, "a write at the far proxy")
+        self.assertEqual(client.get(f"{PARTITIONS}/east").status, 200)
+
 
 class RegionsFlags(unittest.TestCase):
     def test_GR_508_distances_that_are_none_are_refused(self):
@@ -73,6 +84,13 @@ class RegionsFlags(unittest.TestCase):
                                   timeout=60, check=False)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(said, done.stderr)
+
+    def test_GR_507_an_algorithm_that_the_kernel_does_not_have_is_refused(self):
+        for name in ("none-such", "a-name-that-is-too-long"):
+            done = subprocess.run([str(kit.BINARY), "shard", "--join", "/nonexistent/kintsugi", "--name", "one", "--congestion", name], capture_output=True,
+                                  text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(f'--congestion: "{name}": ', done.stderr)
 
 
 if __name__ == "__main__":

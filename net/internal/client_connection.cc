@@ -53,8 +53,9 @@ ClientConnection::ClientConnection(Loop& loop, int fd, ClientConnectionOwner& ow
       last_active_(loop.now()) {}
 
 void ClientConnection::start(SslPtr ssl) {
+  started_at_ = loop_.now();
   if (ssl != nullptr) {
-    timer_.start(owner_->params().tls_timeout, [this] { shut(Errc::kDeadline); });
+    timer_.start(owner_->allow(owner_->params().tls_timeout), [this] { shut(Errc::kDeadline); });
   }
   begin(std::move(ssl));
 }
@@ -65,6 +66,10 @@ void ClientConnection::on_established() noexcept {
                                                                       !transport_.alpn_negotiated())
                                        : params.prior_knowledge;
   http2_ = http2_ && !dedicated && !proxy_;
+  if (SSL* ssl = transport_.ssl(); measures_ && ssl != nullptr) {
+    const bool once = SSL_version(ssl) >= TLS1_3_VERSION || SSL_session_reused(ssl) == 1;
+    owner_->on_measured((loop_.now() - started_at_) / (once ? 1 : 2));
+  }
   const http::SessionLimits limits = owner_->limits();
   std::unique_ptr<http::ClientSession> made =
       http2_   ? http::make_h2_client(*this, limits)
@@ -109,6 +114,7 @@ void ClientConnection::check_in(Duration delay) {
 
 void ClientConnection::check_liveness() noexcept {
   const UpstreamParams& params = owner_->params();
+  const Duration ping_timeout = owner_->allow(params.ping_timeout);
   const TimePoint now = loop_.now();
   if (stream_count() == 0) {
     ping_outstanding_ = false;
@@ -130,12 +136,12 @@ void ClientConnection::check_liveness() noexcept {
   }
   if (ping_outstanding_) {
     const Duration waited = now - ping_sent_;
-    if (waited >= params.ping_timeout) {
+    if (waited >= ping_timeout) {
       ping_lost_ = true;
       shut(Errc::kReset);
       return;
     }
-    check_in(params.ping_timeout - waited);
+    check_in(ping_timeout - waited);
     return;
   }
   const Duration silence = now - last_read_;
@@ -147,7 +153,7 @@ void ClientConnection::check_liveness() noexcept {
   ping_sent_ = now;
   client_->ping();
   loop_.mark_dirty(*this);
-  check_in(std::min(params.ping_timeout, params.ping_after));
+  check_in(std::min(ping_timeout, params.ping_after));
 }
 
 }  // namespace kintsugi::net

@@ -22,6 +22,10 @@ class ClientConnectionOwner {
   [[nodiscard]] virtual const UpstreamParams& params() const noexcept = 0;
   [[nodiscard]] virtual http::SessionLimits limits() const noexcept = 0;
   [[nodiscard]] virtual Duration jitter(Duration duration) noexcept = 0;
+  /// A limit of the parameters at this distance.
+  [[nodiscard]] virtual Duration allow(Duration limit) const noexcept = 0;
+  /// measure() has; before limits() is asked.
+  virtual void on_measured(Duration round_trip) noexcept = 0;
   virtual void on_established(ClientConnection& connection) noexcept = 0;
   /// The first bytes were fed, so the peer's SETTINGS are known.
   virtual void on_heard(ClientConnection& connection) noexcept = 0;
@@ -43,6 +47,9 @@ class ClientConnection final : public Connection {
   void start(SslPtr ssl);
   /// Before start(): the other end is a proxy that forwards requests.
   void forward(http::ForwardingProxy proxy) { proxy_ = std::move(proxy); }
+  /// Before start(): the kernel sees no further than to a proxy, so the handshake tells how far
+  /// away the server is.
+  void measure() noexcept { measures_ = true; }
   void abandon() noexcept { owner_ = nullptr; }
 
   /// Null until the handshake is done.
@@ -74,10 +81,12 @@ class ClientConnection final : public Connection {
   http::ClientSession* client_ = nullptr;
   TimePoint last_active_;
   TimePoint ping_sent_{};
+  TimePoint started_at_{};
   bool http2_ = false;
   bool fed_ = false;  ///< so the peer's SETTINGS are known
   bool ping_outstanding_ = false;
   bool ping_lost_ = false;
+  bool measures_ = false;
 };
 
 /// A SSL in connect state for `url`: ALPN, SNI, verification name, stored session.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "net/congestion.h"
 #include "net/transport.h"
 
 namespace kintsugi::net {
@@ -220,6 +221,7 @@ void Connect::on_ready(bool /*readable*/, bool writable) noexcept {
     next();
     return;
   }
+  suit_congestion(fd_);
   tell(true);
   loop_.forget(fd_);
   finish(std::exchange(fd_, -1));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "http/wire.h"
+#include "net/congestion.h"
 #include "net/proxy_rules.h"
 
 namespace kintsugi::net {
@@ -39,7 +40,8 @@ Pool::Pool(Origin& origin, UpstreamClass kind)
       kind_(kind),
       queue_timer_(loop_),
       failed_timer_(loop_),
-      dial_timer_(loop_) {
+      dial_timer_(loop_),
+      hold_timer_(loop_) {
   origin.pools.push_back(this);
   const UpstreamParams& params = origin.params;
   if (!params.prior_knowledge && (params.url.scheme == "http" || !params.http2)) {
@@ -61,22 +63,16 @@ Pool::~Pool() {
   }
 }
 
-http::SessionLimits Pool::limits() const noexcept {
-  http::SessionLimits limits;
-  limits.connection_window = 16U << 20;
-  if (kind_ == UpstreamClass::kRead) {
-    limits.stream_window = 256U << 10;
-  }
-  return limits;
-}
-
 Duration Pool::jitter(Duration duration) noexcept { return origin_.jitter(duration); }
 
 std::size_t Pool::room(const ClientConnection& connection) const noexcept {
   if (!connection.ready() || connection.dedicated) {
     return 0;
   }
-  const std::size_t free = connection.session()->free_slots();
+  std::size_t free = connection.session()->free_slots();
+  if (share_ != kUnshared) {
+    free = std::min(free, share_ - std::min(share_, connection.stream_count()));
+  }
   if (connection.heard() || !limit_known_) {
     return free;
   }
@@ -90,6 +86,7 @@ http::RequestStream& Pool::open(const http::RequestHead& head, http::ResponseHan
   const bool exclusive = !head.protocol.empty();
   bool refused = false;
   if (!exclusive && queue_.empty()) {
+    spread_if_far(1);
     for (const auto& connection : connections_) {
       if (room(*connection) == 0) {
         continue;
@@ -122,7 +119,7 @@ http::RequestStream& Pool::open(const http::RequestHead& head, http::ResponseHan
   const Duration wait = origin_.may_restart() && !exclusive
                             ? std::min(params().queue_timeout, params().restart_wait)
                             : params().queue_timeout;
-  stream->deadline = loop_.now() + wait;
+  stream->deadline = loop_.now() + origin_.allow(wait);
   if (exclusive) {
     start_dial(stream);
   } else {
@@ -177,6 +174,7 @@ void Pool::report_failed() {
 }
 
 void Pool::dispatch() {
+  spread_if_far(0);
   for (std::size_t i = 0; i < connections_.size() && !queue_.empty(); ++i) {
     ClientConnection& connection = *connections_[i];
     bool used = false;
@@ -262,7 +260,7 @@ void Pool::retire_connections() noexcept {
 
 // In order of arrival, so deadlines stay in order.
 void Pool::shorten_waits() {
-  const TimePoint latest = loop_.now() + params().restart_wait;
+  const TimePoint latest = loop_.now() + origin_.allow(params().restart_wait);
   for (QueuedStream* stream = queue_.front(); stream != nullptr; stream = stream->next) {
     stream->deadline = std::min(stream->deadline, latest);
   }
@@ -355,7 +353,7 @@ void Pool::on_addresses(Dial& dial, Expected<std::vector<SocketAddress>> address
 
 void Pool::connect(Dial& dial, std::vector<SocketAddress> addresses) {
   dial.connect = std::make_unique<Connect>(
-      loop_, std::move(addresses), params().connect_timeout,
+      loop_, std::move(addresses), origin_.allow(params().connect_timeout),
       [this, &dial](Expected<int> fd) { on_connected(dial, std::move(fd)); },
       [this, by_proxy = dial.by_proxy](const SocketAddress& address, bool connected) {
         if (!by_proxy) {
@@ -369,12 +367,13 @@ void Pool::dig(Dial& dial, int fd) {
   const bool ipv6 = url.host.find(':') != std::string::npos;
   const std::string target =
       (ipv6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
-  dial.tunnel =
-      std::make_unique<Tunnel>(loop_, fd, target, dial.proxy.authorization,
-                               params().connect_timeout, [this, &dial](Expected<int> through) {
-                                 dial.by_proxy = false;
-                                 on_connected(dial, std::move(through));
-                               });
+  dial.tunnel = std::make_unique<Tunnel>(loop_, fd, target, dial.proxy.authorization,
+                                         origin_.allow(params().connect_timeout),
+                                         [this, &dial](Expected<int> through) {
+                                           dial.by_proxy = false;
+                                           dial.through = true;
+                                           on_connected(dial, std::move(through));
+                                         });
 }
 
 std::unique_ptr<Pool::Dial> Pool::take(Dial& dial) {
@@ -399,6 +398,10 @@ void Pool::on_connected(Dial& dial, Expected<int> fd) {
   auto made = std::make_unique<ClientConnection>(loop_, *fd, *this, ended->exclusive);
   if (ended->by_proxy) {
     made->forward({params().url.authority(), ended->proxy.authorization});
+  } else if (ended->through) {
+    made->measure();
+  } else {
+    origin_.round_trip.note(kernel_round_trip(*fd));
   }
   SslPtr ssl;
   if (params().url.scheme == "https") {
@@ -416,6 +419,7 @@ void Pool::on_connected(Dial& dial, Expected<int> fd) {
   ClientConnection& connection = *made;
   connections_.push_back(std::move(made));
   connection.start(std::move(ssl));
+  spread_if_far(0);
 }
 
 void Pool::on_connect_failure(Error error, QueuedStream* exclusive) {

@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "http/session.h"
+#include "net/congestion.h"
 #include "net/internal/address_book.h"
 #include "net/internal/client_connection.h"
 #include "net/internal/dialer.h"
 #include "net/internal/queued_stream.h"
+#include "net/internal/round_trip.h"
 #include "net/internal/tls_internal.h"
 #include "net/internal/tunnel.h"
 #include "net/server_credential.h"
@@ -37,6 +39,11 @@ struct Origin {
   TimePoint failing_since{};  ///< the first of them
   std::vector<Pool*> pools;
   std::string last_failure;
+  RoundTrip round_trip;
+  /// See net/congestion.h.
+  [[nodiscard]] bool is_far() const noexcept { return round_trip.value() > kFar; }
+  /// A limit of the parameters, and the round trip that it did not think of.
+  [[nodiscard]] Duration allow(Duration limit) const noexcept { return limit + round_trip.value(); }
 
   /// Addresses of the host that are still fresh, in the order to try; empty: look up first.
   [[nodiscard]] std::vector<SocketAddress> fresh_addresses();
@@ -97,6 +104,7 @@ class Pool final : public ClientConnectionOwner {
     std::unique_ptr<Connect> connect;
     std::unique_ptr<Tunnel> tunnel;  ///< over a proxy
     bool by_proxy = false;           ///< the addresses are the proxy's
+    bool through = false;            ///< the proxy has made a connection
     ServerCredential::Proxy proxy;
     std::string fault;  ///< why there is no way
     QueuedStream* exclusive = nullptr;
@@ -105,13 +113,32 @@ class Pool final : public ClientConnectionOwner {
   [[nodiscard]] const UpstreamParams& params() const noexcept override { return origin_.params; }
   [[nodiscard]] http::SessionLimits limits() const noexcept override;
   [[nodiscard]] Duration jitter(Duration duration) noexcept override;
+  [[nodiscard]] Duration allow(Duration limit) const noexcept override {
+    return origin_.allow(limit);
+  }
+  void on_measured(Duration round_trip) noexcept override { origin_.round_trip.note(round_trip); }
   void on_established(ClientConnection& connection) noexcept override;
   void on_heard(ClientConnection& connection) noexcept override;
   void on_progress() noexcept override;
   void on_end(ClientConnection& connection, Errc cause, bool handshake) noexcept override;
 
+  static constexpr std::size_t kUnshared = SIZE_MAX;
   [[nodiscard]] std::size_t room(const ClientConnection& connection) const noexcept;
   void dispatch();
+  /// Of a far origin: dials so that its streams have several connections, puts those with the
+  /// fewest streams first, and bounds how many each may get.
+  /// @param more  streams that are about to be opened
+  void spread(std::size_t more);
+  void spread_if_far(std::size_t more) {
+    if (origin_.is_far() || share_ != kUnshared) {
+      spread(more);
+    }
+  }
+  struct Count {
+    std::size_t ready = 0, arriving = 0;  ///< connections
+    std::size_t streams = 0;
+  };
+  [[nodiscard]] Count count() const noexcept;
   void dial_as_needed();
   void dial_later();
   void probe();
@@ -138,10 +165,12 @@ class Pool final : public ClientConnectionOwner {
   std::size_t limit_ = 100;  // streams per connection
   std::vector<std::unique_ptr<Dial>> dials_;
   std::vector<std::unique_ptr<ClientConnection>> connections_;
-  StreamList queue_;      // wait for any connection
-  StreamList exclusive_;  // wait for their own
-  StreamList failed_;     // wait for their on_close
-  Timer queue_timer_, failed_timer_, dial_timer_;
+  StreamList queue_;               // wait for any connection
+  StreamList exclusive_;           // wait for their own
+  StreamList failed_;              // wait for their on_close
+  std::size_t share_ = kUnshared;  // streams of a connection: spread()
+  TimePoint hold_until_{};         // watches wait for connections that come
+  Timer queue_timer_, failed_timer_, dial_timer_, hold_timer_;
   UpstreamStats counters_;
 };
 

@@ -166,7 +166,8 @@ struct ProxyConfig {
   std::string external_url;  ///< of the proxy as users see it; needed for endpoint modes proxied
                              ///< and aggregated
   std::string region;        ///< that the proxy is in; told, and no more (GR-501)
-  bool freezes_for_ever = true;  ///< regions.freeze: what a merged watch does with a far shard
+  bool freezes_for_ever = true;     ///< regions.freeze: what a merged watch does with a far shard
+  std::string congestion = "auto";  ///< net.congestion: net/congestion.h
   std::string data_dir = "proxy-data";  ///< store of the kinds that the proxy serves
   StoreConfig store;
   std::uint32_t loops = 0;  ///< 0: one per core

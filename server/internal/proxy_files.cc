@@ -432,6 +432,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   keep("topology.fleet", next.topology.fleet, running.topology.fleet);
   keep("topology.groups", next.topology.groups, running.topology.groups);
   keep("region", next.region, running.region);
+  keep("net.congestion", next.congestion, running.congestion);
   keep("regions", next.endpoint_slice.regions, running.endpoint_slice.regions);
   keep("endpoint_slice.mode", next.endpoint_slice.mode, running.endpoint_slice.mode);
   keep("endpoint_slice.consumers", next.endpoint_slice.consumers, running.endpoint_slice.consumers);

@@ -193,20 +193,25 @@ struct Access {
   std::string ca_file, cert_file, key_file;  ///< "": others run it
 };
 
+std::vector<std::string> urls_of(const std::vector<std::uint16_t>& ports) {
+  std::vector<std::string> urls;
+  urls.reserve(ports.size());
+  for (const std::uint16_t port : ports) {
+    urls.push_back(url_of(port));
+  }
+  return urls;
+}
+
 Expected<Access> access_of(const UpOptions& options) {
   if (!options.etcd_urls.empty()) {
     return Access{options.etcd_urls, {}, {}, {}};
   }
   const Pki pki(options.layout.pki());
-  std::vector<std::string> urls;
-  for (const std::string& name : names_of(options.etcd_members)) {
-    const auto ports = ports_of(options.layout, name);
-    if (!ports) {
-      return fail(ports.error().clone());
-    }
-    urls.push_back(url_of(ports->client));
+  const auto ports = ports_of_etcd(options);
+  if (!ports) {
+    return fail(ports.error().clone());
   }
-  return Access{std::move(urls), pki.certificate("serving-ca"), pki.certificate(kClient),
+  return Access{urls_of(*ports), pki.certificate("serving-ca"), pki.certificate(kClient),
                 pki.key(kClient)};
 }
 
@@ -228,14 +233,20 @@ Expected<std::vector<std::string>> store_arguments(const UpOptions& options) {
   return out;
 }
 
-Expected<std::uint16_t> port_of_etcd(const UpOptions& options) {
-  const auto ports = ports_of(options.layout, names_of(options.etcd_members).front());
-  return ports ? Expected<std::uint16_t>(ports->client)
-               : Expected<std::uint16_t>(fail(ports.error().clone()));
+Expected<std::vector<std::uint16_t>> ports_of_etcd(const UpOptions& options) {
+  std::vector<std::uint16_t> out;
+  for (const std::string& name : names_of(options.etcd_members)) {
+    const auto ports = ports_of(options.layout, name);
+    if (!ports) {
+      return fail(ports.error().clone());
+    }
+    out.push_back(ports->client);
+  }
+  return out;
 }
 
 Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t index,
-                                       std::uint16_t far_port) {
+                                       const std::vector<std::uint16_t>& far_ports) {
   const std::string data = options.layout.proxy_data(proxy_name(index));
   const bool has_data = file_exists(data + "/data.mdb");
   if (!options.uses_etcd || (has_data && options.proxies == 1)) {
@@ -249,8 +260,8 @@ Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t i
   if (!access) {
     return fail(std::move(access.error()));
   }
-  if (far_port != 0) {
-    access->urls = {url_of(far_port)};
+  if (!far_ports.empty()) {
+    access->urls = urls_of(far_ports);
   }
   std::string text =
       "store:\n  type: etcd\n  endpoints: [\"" + join(access->urls, "\", \"") + "\"]\n";

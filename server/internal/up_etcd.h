@@ -26,11 +26,12 @@ struct EtcdProcess {
 /// @{ After prepare_etcd() where `up` runs it. As `kintsugi shard` takes it. @error kIo.
 [[nodiscard]] Expected<std::vector<std::string>> store_arguments(const UpOptions& options);
 /// As a part of proxy.yaml; "": LMDB. A lone proxy that has data in its folder stays with that.
-/// @param far_port  by which etcd is reached instead; 0: as it is
+/// @param far_ports  by which its members are reached instead; none: as they are
 /// @error kConfig one of several has; kIo.
-[[nodiscard]] Expected<std::string> proxy_store_text(const UpOptions& options, std::uint32_t index,
-                                                     std::uint16_t far_port = 0);
-/// Of the etcd that `up` runs, of several the first one. After prepare_etcd(). @error kIo
-[[nodiscard]] Expected<std::uint16_t> port_of_etcd(const UpOptions& options);  /// @}
+[[nodiscard]] Expected<std::string> proxy_store_text(
+    const UpOptions& options, std::uint32_t index,
+    const std::vector<std::uint16_t>& far_ports = {});
+/// Of each member of the etcd that `up` runs. After prepare_etcd(). @error kIo
+[[nodiscard]] Expected<std::vector<std::uint16_t>> ports_of_etcd(const UpOptions& options);  /// @}
 
 }  // namespace kintsugi::server

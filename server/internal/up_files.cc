@@ -86,7 +86,7 @@ Expected<void> write_admin_kubeconfig(const UpOptions& options) {
 }
 
 /// Where the proxy is, who serves the other regions, and how their shards are reached.
-std::string regions_text(const UpOptions& options, std::uint32_t index, FarPorts far) {
+std::string regions_text(const UpOptions& options, std::uint32_t index, const FarPorts& far) {
   const std::string& own = region_of(options, index);
   std::string text = "region: " + own + "\nregions:\n  urls:\n";
   for (std::uint32_t i = 0; i < std::min<std::size_t>(options.proxies, options.regions.size());
@@ -133,10 +133,11 @@ const std::string& region_of(const UpOptions& options, std::uint32_t index) {
   return options.regions[index % options.regions.size()];
 }
 
-Expected<void> write_proxy_configs(const UpOptions& options, FarPorts far) {
+Expected<void> write_proxy_configs(const UpOptions& options, const FarPorts& far) {
   for (std::uint32_t i = 0; i < options.proxies; ++i) {
     const bool is_near = region_of(options, i) == region_of(options, 0);
-    const auto store = proxy_store_text(options, i, is_near ? 0 : far.etcd);
+    const auto store =
+        proxy_store_text(options, i, is_near ? std::vector<std::uint16_t>() : far.etcd);
     if (!store) {
       return fail(store.error().clone());
     }
@@ -150,7 +151,7 @@ Expected<void> write_proxy_configs(const UpOptions& options, FarPorts far) {
 }
 
 std::string proxy_config_text(const UpOptions& options, std::uint32_t index,
-                              const std::string& store, FarPorts far) {
+                              const std::string& store, const FarPorts& far) {
   const std::string name = proxy_name(index);
   const Layout& layout = options.layout;
   const Pki pki(layout.pki());

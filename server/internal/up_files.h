@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file_lock.h"
@@ -24,14 +25,16 @@ namespace kintsugi::server {
 [[nodiscard]] const std::string& region_of(const UpOptions& options, std::uint32_t index);  /// @}
 /// Ports of links between regions; 0: there is none.
 struct FarPorts {
-  std::uint16_t shards = 0;  ///< an HTTP proxy
-  std::uint16_t etcd = 0;    ///< leads to etcd, which is in the first region
+  std::uint16_t shards = 0;         ///< an HTTP proxy
+  std::vector<std::uint16_t> etcd;  ///< lead to its members, which are in the first region
 };
 /// proxy.yaml, whole. @param store  proxy_store_text()
 [[nodiscard]] std::string proxy_config_text(const UpOptions& options, std::uint32_t index = 0,
-                                            const std::string& store = {}, FarPorts far = {});
+                                            const std::string& store = {},
+                                            const FarPorts& far = {});
 /// That of each proxy. After prepare_etcd() where `up` runs it. @error kIo, kConfig.
-[[nodiscard]] Expected<void> write_proxy_configs(const UpOptions& options, FarPorts far = {});
+[[nodiscard]] Expected<void> write_proxy_configs(const UpOptions& options,
+                                                 const FarPorts& far = {});
 /// Folders, certificates, ports of proxies, the administrator's kubeconfig; no ready file. What is
 /// there of certificates stays while it is young. @error kIo, kConfig.
 [[nodiscard]] Expected<void> prepare_installation(const UpOptions& options);

@@ -76,7 +76,8 @@ TEST_F(UpFilesTest, GR_508_ProxiesOfFarRegionsKnowWhichShardsAreFar) {
   const auto one = proxy::parse_proxy_config(proxy_config_text(options, 0), "proxy.yaml");
   ASSERT_TRUE(one) << one.error().to_string();
   EXPECT_EQ(one->region, "") << "nothing is far";
-  const std::string text = proxy_config_text(options, 1, {}, {.shards = 7001, .etcd = 7002});
+  const std::string text =
+      proxy_config_text(options, 1, {}, {.shards = 7001, .etcd = {7002, 7003}});
   const auto far = proxy::parse_proxy_config(text, "proxy.yaml");
   ASSERT_TRUE(far) << far.error().to_string() << "\n" << text;
   EXPECT_EQ(far->region, "us-east-1");
@@ -89,8 +90,11 @@ TEST_F(UpFilesTest, GR_508_ProxiesOfFarRegionsKnowWhichShardsAreFar) {
     by_link.push_back(shard.name);
   }
   EXPECT_EQ(by_link, (std::vector<std::string>{"root", "shard-2", "shard-3"}));
-  const auto store = proxy_store_text(options, 1, 7002);
-  EXPECT_TRUE(store && store->find("https://127.0.0.1:7002") != std::string::npos);
+  const auto store = proxy_store_text(options, 1, {7002, 7003});
+  ASSERT_TRUE(store);
+  EXPECT_NE(store->find(R"(["https://127.0.0.1:7002", "https://127.0.0.1:7003"])"),
+            std::string::npos)
+      << *store;
 }
 
 TEST_F(UpFilesTest, GR_214_SeveralProxiesHaveFoldersAndPortsOfTheirOwnAndOneStore) {

@@ -234,6 +234,37 @@ TEST_F(EtcdHistoryTest, GR_118_OneOfThemCompacts_AndTheNextWhenItIsGone) {
   EXPECT_EQ(rows(*late, {}), rows(*second, {}));
 }
 
+TEST_F(EtcdHistoryTest, GR_406_WhatSomebodyReadsForLongIsNotCompacted) {
+  EtcdServer own;
+  Replica store(own.url(), prefix_);
+  EtcdParams params;
+  params.endpoints = {own.url()};
+  params.prefix = prefix_;
+  const auto tool = EtcdPrefix::open(params);
+  ASSERT_TRUE(tool) << tool.error().to_string();
+  write(*store, put("a", "1"));
+  const auto before = (*tool)->newest();
+  write(*store, put("a", "2"));
+  const auto held = (*tool)->hold();
+  ASSERT_TRUE(held) << held.error().to_string();
+  const auto at = (*tool)->newest();
+  ASSERT_TRUE(before && at && *before < *at);
+  compacts_soon(store);
+  const auto is_gone = [&](std::uint64_t revision) {
+    write(*store, put("a", "more"));
+    const auto found = (*tool)->look_at(revision);
+    return !found && found.error().code() == Errc::kCompacted;
+  };
+  ASSERT_TRUE(eventually([&] { return is_gone(*before); })) << "all that is older";
+  const std::uint64_t later = (*tool)->newest().value_or(0);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(is_gone(*at));
+  }
+  (*tool)->release();
+  EXPECT_TRUE(eventually([&] { return is_gone(*at); }));
+  EXPECT_TRUE(eventually([&] { return is_gone(later); }));
+}
+
 TEST_F(EtcdHistoryTest, GR_117_AReplicaThatStartsHasTheHistoryThatIsMarked) {
   EtcdServer own;
   Replica one(own.url(), prefix_);

@@ -20,12 +20,14 @@ constexpr Revision kRenewalJump = 1'000'000'000;
 constexpr std::size_t kMostOps = 100;
 constexpr std::size_t kMostBytes = 1'000'000;
 constexpr std::size_t kReplicaCharacters = 10;
+constexpr seconds kHeldFor = std::chrono::hours(1);
+constexpr Duration kReleaseTimeout = seconds(2);
 constexpr const char* kRowParts[] = {"o/", "x/"};
 
 }  // namespace
 
 EtcdPrefix::EtcdPrefix(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-EtcdPrefix::~EtcdPrefix() = default;
+EtcdPrefix::~EtcdPrefix() { release(); }
 
 Expected<std::unique_ptr<EtcdPrefix>> EtcdPrefix::open(EtcdParams params) {
   auto connection = etcd::understood_connection(params);
@@ -65,7 +67,8 @@ Expected<void> EtcdPrefix::begin(const std::string& from, Revision after) {
     return fail(Errc::kConfig, "revisions have become too large");
   }
   std::vector<TxnOp> removals;
-  for (const char* part : {"o/", "x/", "d", "seat/", "lease/", "epoch/", "barrier/", "probe/"}) {
+  for (const char* part :
+       {"o/", "x/", "d", "seat/", "lease/", "epoch/", "barrier/", "probe/", "pin/"}) {
     removals.push_back(parts_->removal_of(parts_->keys.prefix() + part));
   }
   return parts_->write_meta(std::move(meta), std::move(removals));
@@ -247,6 +250,35 @@ Expected<void> EtcdPrefix::raise_lowest(const std::string& program) {
 }
 
 std::uint64_t EtcdPrefix::cluster() const noexcept { return parts_->introduction->cluster_id(); }
+
+Expected<void> EtcdPrefix::hold() {
+  auto answer = parts_->call("Lease/LeaseGrant", etcd::encode_lease_grant(kHeldFor.count()));
+  if (!answer) {
+    return fail(std::move(answer).error());
+  }
+  std::uint64_t lease = 0;
+  if (!etcd::decode_lease_grant(*answer, lease) || lease == 0) {
+    return fail(Errc::kUnavailable, "an answer of etcd was not understood");
+  }
+  parts_->lease = lease;
+  const std::string key = parts_->keys.pin(random_suffix(kReplicaCharacters));
+  auto put = parts_->call("KV/Put", etcd::encode_put(key, {}, lease));
+  if (!put) {
+    release();
+    return fail(std::move(put).error());
+  }
+  return {};
+}
+
+void EtcdPrefix::release() {
+  if (const std::uint64_t lease = std::exchange(parts_->lease, 0); lease != 0) {
+    etcd::CallRequest request =
+        parts_->introduction->request_of("Lease/LeaseRevoke", etcd::encode_lease_revoke(lease));
+    request.timeout = kReleaseTimeout;
+    (void)parts_->wait_for(
+        parts_->introduction->ask(parts_->choice->pick(parts_->loop.now()), std::move(request)));
+  }
+}
 
 Expected<std::uint64_t> EtcdPrefix::newest() {
   etcd::RangeRequest request;

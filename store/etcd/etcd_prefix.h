@@ -112,6 +112,12 @@ class EtcdPrefix {
   // A snapshot of a store that goes on. What is `at` here is a revision of etcd, not of the store.
   /// Which etcd it is: revisions of prefixes that have the same one are of one count.
   [[nodiscard]] std::uint64_t cluster() const noexcept;
+  /// Who compacts for the store keeps the history from now on until release() or the end of this,
+  /// and for an hour at most: etcd itself drops what was left. @error kUnavailable, and what says
+  /// that one may not: history is kept for as long as usual.
+  [[nodiscard]] Expected<void> hold();
+  /// Tries, for 2 s at most. Nothing was held: nothing happens.
+  void release();
   /// At a moment of the call it was the newest one. @error kUnavailable.
   [[nodiscard]] Expected<std::uint64_t> newest();
   /// As look() would have found it then. @error kConfig, kUnavailable; kCompacted etcd has no

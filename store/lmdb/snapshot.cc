@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "store/lmdb/internal/history_pins.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/reader.h"
 #include "store/lmdb/internal/snapshot_parts.h"
@@ -72,6 +73,7 @@ Expected<std::unique_ptr<LmdbSnapshot>> LmdbSnapshot::open(const std::string& di
   }
   auto parts = std::make_unique<Parts>();
   parts->environment = std::move(*environment);
+  parts->directory = directory;
   return std::unique_ptr<LmdbSnapshot>(new LmdbSnapshot(std::move(parts)));
 }
 
@@ -82,6 +84,17 @@ Expected<void> LmdbSnapshot::pin() {
     return fail(std::move(txn.error()));
   }
   parts_->txn.emplace(std::move(*txn));
+  return {};
+}
+
+Expected<void> LmdbSnapshot::hold() {
+  const auto pinned = revision();
+  auto held = pinned ? HistoryPin::hold(parts_->directory, *pinned) : fail(pinned.error().clone());
+  if (!held) {
+    return fail(std::move(held.error()));
+  }
+  parts_->held.reset();
+  parts_->held.emplace(std::move(*held));
   return {};
 }
 
@@ -135,6 +148,7 @@ Expected<std::vector<std::string>> LmdbSnapshot::read(const RowVisit& visit) {
     from = *bad + '\0';
   }
   parts_->txn.reset();
+  parts_->held.reset();
   return damaged;
 }
 

@@ -28,6 +28,9 @@ class LmdbSnapshot {
 
   /// What the store is now is what is read from now on. @error kOverloaded, kIo.
   [[nodiscard]] Expected<void> pin();
+  /// Its owner keeps the history that read() needs, for an hour at most, until that has ended or
+  /// this goes. After pin(). @error kCorrupt, kIo, kFull: it is kept for as long as usual.
+  [[nodiscard]] Expected<void> hold();
   /// Nothing has been committed since pin(): what is pinned is what the store is at this moment.
   [[nodiscard]] bool is_newest() const;
   /// What pin() has found. @error kCorrupt, kIo.

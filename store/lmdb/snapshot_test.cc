@@ -42,7 +42,7 @@ class Owner {
   }
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
-  /// 'w': n more rows, 'd': deletes row n, 'c': drops history.
+  /// 'w': n more rows, 'd': deletes row n, 'c': drops history, 'a': what it would drop by itself.
   void tell(char order, unsigned char n) {
     const std::array<char, 2> text{order, static_cast<char>(n)};
     char answer = 0;
@@ -56,6 +56,9 @@ class Owner {
     LmdbParams params;
     params.directory = directory;
     params.map_limit = std::uint64_t{64} << 20;
+    params.history_age = Duration(0);
+    params.history_events = 0;
+    params.compaction_interval = std::chrono::hours(1);  // when it is told to
     auto store = LmdbStore::open(std::move(params));
     std::array<char, 2> order{};
     int round = 0;
@@ -72,7 +75,9 @@ class Owner {
       } else if (order[0] == 'd') {
         done = (*store)->commit_wait({erase("key" + std::to_string(1000 + n))}).has_value();
       } else {
-        (*store)->compact((*store)->current());
+        if (order[0] == 'c') {
+          (*store)->compact((*store)->current());
+        }
         (*store)->compact_now_for_test();
       }
       const char answer = done ? '+' : '-';
@@ -155,6 +160,31 @@ TEST_F(Snapshot, GR_406_WhenHistoryIsGone_ItSaysSo) {
   });
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code(), Errc::kCompacted);
+}
+
+TEST_F(Snapshot, GR_406_WhileItIsHeldItsHistoryStays) {
+  Owner owner(directory_.data());
+  owner.tell('w', 200);
+  for (const bool holds : {true, false}) {
+    const auto snapshot = open();
+    ASSERT_TRUE(snapshot->pin());
+    if (holds) {
+      ASSERT_TRUE(snapshot->hold());
+    }
+    snapshot->set_slice_for_test(Duration(0));
+    bool told = false;
+    std::size_t rows = 0;
+    const auto read = snapshot->read([&](const EntryView&) -> Expected<void> {
+      ++rows;
+      if (!std::exchange(told, true)) {
+        owner.tell('w', 200);
+        owner.tell('a', 0);
+      }
+      return {};
+    });
+    EXPECT_EQ(read.has_value(), holds) << "nothing is held once it is read";
+    EXPECT_EQ(rows == 200, holds);
+  }
 }
 
 TEST_F(Snapshot, GR_402_AllOfThemWereTheNewestAtOneMoment) {

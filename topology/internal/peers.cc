@@ -217,6 +217,14 @@ const net::UpstreamParams& Peers::params() const noexcept {
   return peers_.front().upstream->params();
 }
 
+Duration Peers::round_trip() const noexcept {
+  Duration longest{};
+  for (const Peer& peer : peers_) {
+    longest = std::max(longest, peer.upstream->round_trip());
+  }
+  return longest;
+}
+
 void Peers::set_tls(std::shared_ptr<net::TlsContext> tls) noexcept {
   for (const Peer& peer : peers_) {
     peer.upstream->set_tls(tls);

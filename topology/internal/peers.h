@@ -36,6 +36,8 @@ class Peers final : public net::Upstream {
   /// One for each, in their order.
   void set_tls_of_each(const std::vector<std::shared_ptr<net::TlsContext>>& tls) noexcept;
   void retry_now() noexcept override;
+  /// To the farthest.
+  [[nodiscard]] Duration round_trip() const noexcept override;
   [[nodiscard]] std::uint32_t failures_in_a_row() const noexcept override;
   [[nodiscard]] const std::string& last_failure() const noexcept override;
 

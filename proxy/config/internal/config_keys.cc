@@ -212,6 +212,7 @@ ConfigTable key_table(ProxyConfig& config, const std::string& folder) {
       {"regions.urls", text_map(config.endpoint_slice.regions.urls)},
       {"regions.freeze",
        one_of<bool>(config.freezes_for_ever, {{"unlimited", true}, {"max-stall", false}})},
+      {"net.congestion", krm::some_text(config.congestion)},
       {"data_dir", file(config.data_dir, folder)},
       {"store.type", one_of<bool>(config.store.is_etcd, {{"lmdb", false}, {"etcd", true}})},
       {"store.endpoints", text_list(config.store.endpoints)},

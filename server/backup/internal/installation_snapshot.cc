@@ -20,6 +20,17 @@ struct InstallationSnapshot::Source {
   std::unique_ptr<store::EtcdPrefix> etcd;
   std::uint64_t at = 0;          ///< etcd's revision as of which is read
   store::Revision revision = 0;  ///< that of the store then
+  std::string not_held;          ///< why nobody keeps history for it; "": somebody does
+
+  void note(Expected<void> held) {
+    not_held = held ? std::string() : std::string(held.error().message());
+  }
+  /// Of a read that took longer than history was kept.
+  [[nodiscard]] Error gone(const std::string& what) const {
+    const std::string why =
+        not_held.empty() ? "somebody else compacts, or it took longer than an hour" : not_held;
+    return {Errc::kCompacted, what + ": its history was not kept: " + why};
+  }
 };
 
 InstallationSnapshot::InstallationSnapshot() = default;
@@ -71,16 +82,35 @@ Expected<bool> InstallationSnapshot::pin(Duration patience) {
       in_folders.push_back(source.lmdb.get());
     }
   }
+  hold_etcds();
   auto together =
       store::pin_together(in_folders, Clock::now() + patience,
                           {[this] { return pin_etcds(); }, [this] { return are_etcds_newest(); }});
   if (!together) {
     return together;
   }
+  hold_folders();
   if (auto looked = look_at_etcds(); !looked) {
     return fail(std::move(looked.error()));
   }
   return together;
+}
+
+/// Until all are read: each of those who compact an etcd does it for all of its stores.
+void InstallationSnapshot::hold_etcds() {
+  for (Source& source : sources_) {
+    if (source.etcd != nullptr) {
+      source.note(source.etcd->hold());
+    }
+  }
+}
+
+void InstallationSnapshot::hold_folders() {
+  for (Source& source : sources_) {
+    if (source.lmdb != nullptr) {
+      source.note(source.lmdb->hold());
+    }
+  }
 }
 
 Expected<void> InstallationSnapshot::pin_etcds() {
@@ -151,14 +181,16 @@ Expected<std::vector<std::string>> InstallationSnapshot::read(std::size_t index,
                                                               const RowVisit& visit) {
   Source& source = sources_[index];
   if (source.lmdb != nullptr) {
-    return source.lmdb->read(visit);
+    auto read = source.lmdb->read(visit);
+    return read || read.error().code() != Errc::kCompacted
+               ? std::move(read)
+               : fail(source.gone("the store was compacted while it was read"));
   }
   std::vector<std::string> damaged;
   if (auto all = source.etcd->each(visit, &damaged); !all) {
     return fail(all.error().code() == Errc::kCompacted
-                    ? Error(Errc::kCompacted,
-                            "etcd was compacted past revision " + std::to_string(source.at) +
-                                " while that was read: keep its history for longer")
+                    ? source.gone("etcd was compacted past revision " + std::to_string(source.at) +
+                                  " while that was read")
                     : std::move(all.error()));
   }
   return damaged;

@@ -26,7 +26,8 @@ class InstallationSnapshot {
 
   [[nodiscard]] const std::vector<StoreFolder>& stores() const noexcept { return stores_; }
   /// What they are now is what is read from now on: stores in folders as store::pin_together(),
-  /// those in one etcd as of one revision of it.
+  /// those in one etcd as of one revision of it. Who compacts a store leaves what read() needs of
+  /// it, for an hour at most, where that may be asked of him (GR-406).
   /// @returns false: it was no moment that they share, and `patience` is over.
   /// @error kConfig what is under a prefix is no store; kUnavailable, kOverloaded, kIo.
   [[nodiscard]] Expected<bool> pin(Duration patience);
@@ -46,6 +47,8 @@ class InstallationSnapshot {
   struct Source;
   InstallationSnapshot();
   [[nodiscard]] Expected<void> open_source(const StoreFolder& store);
+  void hold_etcds();
+  void hold_folders();
   [[nodiscard]] Expected<void> pin_etcds();
   [[nodiscard]] Expected<bool> are_etcds_newest();
   [[nodiscard]] Expected<void> look_at_etcds();

@@ -159,6 +159,7 @@ class Core {
   // core_history.cc
   void watch_compaction();
   void compact_etcd();
+  void compact_to(std::uint64_t bound);
   void write_marks();
   [[nodiscard]] net::Task<std::uint64_t> marked_begin(std::size_t member);
   void note_revision(const Header& header, Revision floor);
@@ -211,7 +212,8 @@ class Core {
   SyncBook sync_;
   std::uint64_t next_number_ = 0;
   std::unordered_map<std::uint64_t, SynchronizeCallback> syncs_;
-  std::unique_ptr<net::Call> head_call_, nudge_call_, created_call_, compact_call_, marks_call_;
+  std::unique_ptr<net::Call> head_call_, nudge_call_, created_call_, pins_call_, compact_call_,
+      marks_call_;
   std::size_t head_member_ = 0;
   Revision head_floor_ = 0;  // position when the head was asked for
 

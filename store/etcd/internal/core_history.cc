@@ -70,6 +70,35 @@ void Core::compact_etcd() {
   if (bound == 0 || bound <= compacted_to_) {
     return;
   }
+  if (shared_.is_full) {  // that all can write again comes first
+    compact_to(bound);
+    return;
+  }
+  // Not past what somebody reads (GR-406).
+  RangeRequest pins;
+  pins.key = keys_.pin({});
+  pins.range_end = prefix_end(pins.key);
+  pins.keys_only = true;
+  const std::size_t member = choice_.pick(now());
+  pins_call_ = client_.call(member, request_of("KV/Range", encode(pins)),
+                            [this, member, bound](const Reply& reply) {
+                              note(member, reply);
+                              RangeResponse held;
+                              if (!reply.ok() || !decode(reply.message, held)) {
+                                return;  // the next round asks again
+                              }
+                              std::uint64_t lowest = bound;
+                              for (const KeyValue& pin : held.kvs) {
+                                lowest = std::min(lowest, pin.mod_revision);
+                              }
+                              compact_to(lowest);
+                            });
+}
+
+void Core::compact_to(std::uint64_t bound) {
+  if (bound <= compacted_to_ || !compacts_) {
+    return;
+  }
   compacted_to_ = bound;
   CallRequest request = request_of("KV/Compact", encode_compaction(bound));
   const std::size_t member = choice_.pick(now());

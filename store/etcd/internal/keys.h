@@ -47,6 +47,10 @@ class Keys {
   [[nodiscard]] std::string epoch(std::string_view duty) const {
     return prefix_ + "epoch/" + std::string(duty);
   }
+  /// Somebody reads as of this key's revision, and needs the history from it on (GR-406).
+  [[nodiscard]] std::string pin(std::string_view id) const {
+    return prefix_ + "pin/" + std::string(id);
+  }
   /// Of a key that nobody writes.
   [[nodiscard]] std::string absent() const { return prefix_ + "absent"; }
   [[nodiscard]] std::string probe(std::string_view replica) const {

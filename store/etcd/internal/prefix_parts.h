@@ -43,7 +43,8 @@ struct EtcdPrefix::Parts {
   std::uint64_t head = 0;  // etcd's, as of which is read
   std::vector<etcd::TxnOp> gathered;
   std::size_t gathered_bytes = 0;
-  std::string id;  // of what is gathered
+  std::string id;           // of what is gathered
+  std::uint64_t lease = 0;  // of the key that holds history
 
   template <typename T>
   T wait_for(net::Task<T> task) {

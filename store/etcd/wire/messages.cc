@@ -218,10 +218,23 @@ std::string encode_progress_request() {
   return out;
 }
 
-std::string encode_put(std::string_view key, std::string_view value) {
+std::string encode_put(std::string_view key, std::string_view value, std::uint64_t lease) {
   std::string out;
   put_bytes(out, 1, key);
   put_text(out, 2, value);
+  put_some(out, 3, lease);
+  return out;
+}
+
+std::string encode_lease_grant(std::uint64_t ttl) {
+  std::string out;
+  put_number(out, 1, ttl);
+  return out;
+}
+
+std::string encode_lease_revoke(std::uint64_t lease) {
+  std::string out;
+  put_number(out, 1, lease);
   return out;
 }
 
@@ -364,6 +377,15 @@ bool decode(std::string_view bytes, AlarmResponse& out) {
 bool decode(std::string_view bytes, Header& out) {
   return each_field(bytes, [&out](const WireField& field) {
     return field.field != 1 || read_header(field, out);
+  });
+}
+
+bool decode_lease_grant(std::string_view bytes, std::uint64_t& lease) {
+  return each_field(bytes, [&lease](const WireField& field) {
+    if (field.field == 2) {
+      lease = field.number;
+    }
+    return true;
   });
 }
 

@@ -104,7 +104,12 @@ struct AlarmResponse {
 [[nodiscard]] std::string encode(const WatchCreate& request);
 /// WatchRequest with progress_request.
 [[nodiscard]] std::string encode_progress_request();
-[[nodiscard]] std::string encode_put(std::string_view key, std::string_view value);
+/// @param lease  with which the key goes; 0: it stays
+[[nodiscard]] std::string encode_put(std::string_view key, std::string_view value,
+                                     std::uint64_t lease = 0);
+/// @param ttl  [seconds]
+[[nodiscard]] std::string encode_lease_grant(std::uint64_t ttl);
+[[nodiscard]] std::string encode_lease_revoke(std::uint64_t lease);
 [[nodiscard]] std::string encode_compaction(std::uint64_t revision);
 [[nodiscard]] std::string encode_authenticate(std::string_view name, std::string_view password);
 /// action 0: get; 2: deactivate `alarm` of the member
@@ -119,6 +124,7 @@ struct AlarmResponse {
 [[nodiscard]] bool decode(std::string_view bytes, AlarmResponse& out);
 /// Answers that only their header is read of (Put, Compact).
 [[nodiscard]] bool decode(std::string_view bytes, Header& out);
+[[nodiscard]] bool decode_lease_grant(std::string_view bytes, std::uint64_t& lease);
 [[nodiscard]] bool decode_authenticate(std::string_view bytes, std::string& token);
 
 /// End of the range of all keys that begin with `prefix`, which has a byte below 0xFF.

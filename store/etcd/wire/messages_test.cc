@@ -23,6 +23,21 @@ std::string header_of(std::uint64_t revision) {
   return header;
 }
 
+TEST(Messages, GR_406_KeysThatGoWithALease) {
+  EXPECT_EQ(hex(encode_put("k", {}, 300)),
+            "0a016b"
+            "18ac02");
+  EXPECT_EQ(hex(encode_lease_grant(3'600)), "08901c");
+  EXPECT_EQ(hex(encode_lease_revoke(300)), "08ac02");
+  std::string answer;
+  krm::put_number(answer, 2, 300);
+  krm::put_number(answer, 3, 3'600);
+  std::uint64_t lease = 0;
+  EXPECT_TRUE(decode_lease_grant(answer, lease));
+  EXPECT_EQ(lease, 300U);
+  EXPECT_FALSE(decode_lease_grant("\x12", lease));
+}
+
 TEST(Messages, RequestsAreTheBytesThatEtcdReads) {
   RangeRequest range;
   range.key = "a";

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "store/lmdb/internal/environment.h"
+#include "store/lmdb/internal/history_pins.h"
 #include "store/lmdb/snapshot.h"
 
 namespace kintsugi::store {
@@ -16,6 +17,8 @@ struct LmdbSnapshot::Parts {
   std::unique_ptr<Environment> environment;
   std::optional<ReadTxn> txn;
   Revision pinned = 0;
+  std::string directory;
+  std::optional<HistoryPin> held;
   Duration slice = kSlice;
   std::string last;  ///< that was visited
 

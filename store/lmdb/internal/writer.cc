@@ -13,6 +13,7 @@
 #include "store/internal/transaction.h"
 #include "store/lmdb/internal/book_table.h"
 #include "store/lmdb/internal/group.h"
+#include "store/lmdb/internal/history_pins.h"
 #include "store/lmdb/internal/reader.h"
 #include "store/store_totals.h"
 
@@ -524,8 +525,11 @@ void Writer::start_automatic_compaction() {
     return;
   }
   const Tables& tables = environment_.tables();
-  const Revision bound = compactor::automatic_bound(snapshot->get(), tables, marks_.old_revision(),
-                                                    params_.history_events);
+  Revision bound = compactor::automatic_bound(snapshot->get(), tables, marks_.old_revision(),
+                                              params_.history_events);
+  if (bound > bound_) {  // who reads for long keeps what is from then on
+    bound = std::min(bound, lowest_pin(params_.directory).value_or(bound));
+  }
   if (bound > bound_) {
     bound_ = bound;
     compacting_ = true;
