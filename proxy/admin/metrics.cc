@@ -12,6 +12,7 @@
 #include "base/process_metrics.h"
 #include "proxy/admin/admin.h"
 #include "proxy/admin/shard_health.h"
+#include "proxy/forwarding/move_holds.h"
 #include "proxy/forwarding/request_tally.h"
 #include "store/store_totals.h"
 

@@ -11,6 +11,7 @@
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
 #include "krm/status.h"
+#include "proxy/forwarding/internal/pending_request.h"
 #include "proxy/forwarding/internal/watch_tail.h"
 #include "proxy/forwarding/open_bounds.h"
 #include "serving/answer.h"
@@ -29,47 +30,6 @@ constexpr std::uint8_t kMaxAttempts = 3;
 constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
 constexpr Duration kRetryPause = milliseconds(25);
 constexpr Duration kRetryWindow = seconds(5);
-
-net::UpstreamClass class_of(std::string_view method, bool watch) {
-  if (watch) {
-    return net::UpstreamClass::kWatch;
-  }
-  return method == "GET" || method == "HEAD" || method == "OPTIONS" ? net::UpstreamClass::kRead
-                                                                    : net::UpstreamClass::kWrite;
-}
-
-/// What only matters until the response head is there: kept apart, so that a running watch does not
-/// carry it.
-struct Pending {
-  http::RequestHead head;
-  std::string prefix;  // of the shard's base URL, in front of head.target
-  bool bodiless = head.end_stream;
-  std::string replay;  // body so far, while it may be sent again
-  bool replayable = true;
-  bool body_ended = head.end_stream;
-  std::size_t body_bytes = 0;
-  std::uint8_t attempts = 0;
-  TimePoint first_attempt;
-  bool awaits = false;                  // the body is not whole, and nothing has been sent
-  std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
-  serving::Seat seat;                   // at the shard
-  std::unique_ptr<serving::Refusals::Later> refusal;
-  std::unique_ptr<MoveHolds::Hold> held;  // while its logical cluster moves
-  bool waits = false;                     // for it: the client gets no credit
-  TimePoint waits_since;
-  std::size_t owed = 0;    // credit for bytes that have come meanwhile
-  std::size_t unsent = 0;  // bytes that it has kept for its turn
-  net::Timer timer;
-  std::function<void()> unreachable;
-  Pending(net::Loop& loop, http::RequestHead&& asked)
-      : head(std::move(asked)), first_attempt(loop.now()), timer(loop) {}
-};
-
-RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) noexcept {
-  return is_watch && head.method == "GET"     ? RequestTally::Kind::kWatch
-         : is_watch || !head.protocol.empty() ? RequestTally::Kind::kUpgrade
-                                              : RequestTally::Kind::kPlain;
-}
 
 class Forward final : public http::RequestHandler,
                       private serving::WatchDrain::Watch,

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "http/handler.h"
+#include "net/body_gate.h"
+#include "net/loop.h"
+#include "net/upstream.h"
+#include "proxy/forwarding/move_holds.h"
+#include "proxy/forwarding/request_tally.h"
+#include "serving/fair_seats.h"
+#include "serving/refusals.h"
+
+/// A request that is forwarded, and what it counts as. Private to proxy/forwarding/.
+namespace kintsugi::proxy {
+
+inline net::UpstreamClass class_of(std::string_view method, bool watch) {
+  if (watch) {
+    return net::UpstreamClass::kWatch;
+  }
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" ? net::UpstreamClass::kRead
+                                                                    : net::UpstreamClass::kWrite;
+}
+
+/// What only matters until the response head is there: kept apart, so that a running watch does not
+/// carry it.
+struct Pending {
+  http::RequestHead head;
+  std::string prefix;  // of the shard's base URL, in front of head.target
+  bool bodiless = head.end_stream;
+  std::string replay;  // body so far, while it may be sent again
+  bool replayable = true;
+  bool body_ended = head.end_stream;
+  std::size_t body_bytes = 0;
+  std::uint8_t attempts = 0;
+  TimePoint first_attempt;
+  bool awaits = false;                  // the body is not whole, and nothing has been sent
+  std::unique_ptr<net::BodyHold> hold;  // of a body that is not whole
+  serving::Seat seat;                   // at the shard
+  std::unique_ptr<serving::Refusals::Later> refusal;
+  std::unique_ptr<MoveHolds::Hold> held;  // while its logical cluster moves
+  bool waits = false;                     // for it: the client gets no credit
+  TimePoint waits_since;
+  std::size_t owed = 0;    // credit for bytes that have come meanwhile
+  std::size_t unsent = 0;  // bytes that it has kept for its turn
+  net::Timer timer;
+  std::function<void()> unreachable;
+  Pending(net::Loop& loop, http::RequestHead&& asked)
+      : head(std::move(asked)), first_attempt(loop.now()), timer(loop) {}
+};
+
+inline RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) noexcept {
+  return is_watch && head.method == "GET"     ? RequestTally::Kind::kWatch
+         : is_watch || !head.protocol.empty() ? RequestTally::Kind::kUpgrade
+                                              : RequestTally::Kind::kPlain;
+}
+
+}  // namespace kintsugi::proxy
