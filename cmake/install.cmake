@@ -12,7 +12,7 @@ install(FILES ${packaging}/etc/sysusers.conf DESTINATION /usr/lib/sysusers.d REN
 install(FILES ${packaging}/etc/tmpfiles.conf DESTINATION /usr/lib/tmpfiles.d RENAME kintsugi.conf)
 install(FILES README.md CHANGELOG.md SECURITY.md docs/packages.md docs/configuration.md docs/metrics.md docs/errors.md docs/operations.md docs/cli.md docs/kcp.md docs/workers.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY configs/kcp configs/messaging configs/worker DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY configs/delivery configs/kcp configs/messaging configs/worker DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY configs/monitoring DESTINATION ${CMAKE_INSTALL_DATADIR}/kintsugi USE_SOURCE_PERMISSIONS)
 # Manual pages and completions: from the program's own tables.
 install(CODE "

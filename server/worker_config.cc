@@ -11,6 +11,7 @@
 #include "net/address_rules.h"
 #include "net/upstream.h"
 #include "server/files.h"
+#include "server/internal/delivery_settings.h"
 #include "server/internal/messaging_settings.h"
 #include "workers/runtime/endpoints/endpoint_url.h"
 
@@ -112,6 +113,10 @@ krm::ConfigTable role_keys(WorkerRoleConfig& role, const std::string& folder) {
     krm::ConfigTable own = messaging_keys(role.messaging, folder);
     std::move(own.begin(), own.end(), std::back_inserter(keys));
   }
+  if (role.name == "delivery") {
+    krm::ConfigTable own = delivery_keys(role.delivery, folder);
+    std::move(own.begin(), own.end(), std::back_inserter(keys));
+  }
   return keys;
 }
 
@@ -187,6 +192,11 @@ void judge_role(const WorkerRoleConfig& role, krm::ConfigReader& reader) {
   }
   if (const auto [key, what] = messaging_fault(role.messaging); !what.empty()) {
     reader.fault(path + "." + key, what);
+  }
+  if (role.name == "delivery") {
+    if (const auto [key, what] = delivery_fault(role.delivery); !what.empty()) {
+      reader.fault(path + "." + key, what);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "krm/config_environment.h"
 #include "krm/config_schema.h"
 #include "krm/config_table.h"
+#include "workers/delivery/delivery_config.h"
 #include "workers/messaging/messaging_config.h"
 
 namespace kintsugi::server {
@@ -44,6 +45,7 @@ struct WorkerRoleConfig {
   Duration lease_duration = seconds(15);            ///< (RT-51)
   Duration lease_renew = seconds(2), lease_give_up = seconds(10);
   workers::MessagingConfig messaging;  ///< of the role of that name
+  workers::DeliveryConfig delivery;    ///< likewise
 };
 
 /// One document, kind WorkerConfiguration, kintsugi.dev/v1alpha1 (RT-6; docs/configuration.md).

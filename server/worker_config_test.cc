@@ -204,6 +204,37 @@ TEST(WorkerConfig, RT_T006_EachFaultNamesLineAndPath) {
   EXPECT_TRUE(error_of(kHead + "kind: WorkerConfiguration\n").find("line 4") != std::string::npos);
 }
 
+std::string delivery_error(const std::string& own) {
+  const auto config = parse_worker_config(kHead +
+                                              "roles:\n  delivery:\n    server: https://h:1\n    "
+                                              "lease_clusters: [root]\n    delivery: {" +
+                                              own + "}\n",
+                                          "/etc/w.yaml", {"delivery"});
+  return config ? "" : std::string(config.error().message());
+}
+
+TEST(WorkerConfig, CM_29_WhatARoleOfDeliveryNeeds) {
+  const std::string good = "broker: {url: 'mqtt://127.0.0.1'}";
+  EXPECT_EQ(delivery_error(good + ", clients: [a=root:a, 'b=c=root:b']"), "");
+  const std::pair<const char*, const char*> wrong[] = {
+      {"clients: [a=root]", "delivery.broker.url: must begin with"},
+      {"broker: {url: 'mqtt://h'}, clients: [a=root]", "must be mqtts:// or ssl://"},
+      {"broker: {url: 'mqtts://h'}, clients: [a=root]", "ca_file: is required by that url"},
+      {"broker: {url: 'mqtt://127.0.0.1', user: u}, clients: [a=root]", "needs both of user"},
+      {"broker: {url: 'mqtt://127.0.0.1'}", "delivery.clients: is required"},
+      {"broker: {url: 'mqtt://127.0.0.1'}, clients: [a]", "is no <client id>=<logical cluster>"},
+      {"broker: {url: 'mqtt://127.0.0.1'}, clients: [a/b=root]", "is no <client id>="},
+      {"broker: {url: 'mqtt://127.0.0.1'}, clients: [a=r, a=s]", "has a twice"},
+      {"broker: {url: 'mqtt://127.0.0.1'}, clients: [a=r], topic_prefixes: [v1]",
+       "levels of a topic"},
+      {"broker: {url: 'mqtt://127.0.0.1'}, clients: [a=r], adopt: yes", "delivery.adopt"},
+  };
+  for (const auto& [own, what] : wrong) {
+    EXPECT_NE(delivery_error(own).find(what), std::string::npos)
+        << own << ": " << delivery_error(own);
+  }
+}
+
 const std::vector<std::string> kWithMessaging{"messaging"};
 const std::string kMessaging = kHead +
                                "roles:\n"                                   // 4

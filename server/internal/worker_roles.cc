@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "workers/delivery/delivery.h"
 #include "workers/example/example.h"
 #include "workers/messaging/messaging.h"
 
@@ -18,6 +19,8 @@ constexpr Entry kRoles[] = {
     {"example", [](const WorkerRoleConfig&) { return workers::example_role(); }},
     {"messaging",
      [](const WorkerRoleConfig& role) { return workers::messaging_role(role.messaging); }},
+    {"delivery",
+     [](const WorkerRoleConfig& role) { return workers::delivery_role(role.delivery); }},
 };
 
 }  // namespace

@@ -345,6 +345,7 @@ net::Task<std::string> Unit::find_lease_cluster() {
 
 void Unit::join(const std::string& cluster) {
   trouble_.clear();
+  lease_cluster_ = cluster;
   log_info("joins the ring",
            {{"role", params_.role}, {"unit", params_.name}, {"cluster", cluster}});
   RingDriver::Params params;
@@ -484,7 +485,11 @@ std::string Unit::not_ready() const {
     }
   }
   std::string why;
+  const std::string everywhere = everywhere_path(path_, "");
   reflectors_.each([&](const Reflector& reflector) {
+    if (!reflector.spec().target.starts_with(everywhere)) {
+      return;  // follow_home(): the role's matter
+    }
     if (!reflector.cache().synced()) {
       why = reflector.spec().target + " is not read yet";
     } else if (const int status = reflector.machine().refusal(); status != 0) {

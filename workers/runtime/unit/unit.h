@@ -111,6 +111,20 @@ class Unit {
     return reflectors_.use<T>(spec, projection);
   }
 
+  /// The objects of one logical cluster of the endpoint's shard, as the worker's user may see them
+  /// there, that a selector chooses ("labelSelector=…", encoded). The unit is ready without them.
+  template <class T>
+  [[nodiscard]] CacheUse<T> follow_home(const std::string& cluster, const Resource& resource,
+                                        const std::string& selector,
+                                        const Projection<T>& projection) {
+    ReflectorSpec spec;
+    spec.target = home_path_ + krm::cluster_root(cluster) + resource.base() + "/" + resource.name;
+    spec.kind = resource.kind;
+    spec.selector = selector;
+    spec.default_cluster = cluster;
+    return reflectors_.use<T>(spec, projection);
+  }
+
   /// By which part of its key an object goes to one worker and no other (section 8.2).
   using RingKey = std::function<std::string(const QueueKey&)>;
   /// Keys of other workers are not worked on. The controller dies with the unit.
@@ -133,6 +147,13 @@ class Unit {
                 }});
     objects->add_handler(
         [this, &controller](const CacheChange& change) { on_change(controller, change); });
+  }
+
+  using Visit = std::function<void(const QueueKey&)>;
+  /// Keys of no cache: those that `each` visits are the controller's work when their partition
+  /// becomes ours.
+  void drive(Controller& controller, std::function<void(const Visit&)> each) {
+    add_source({&controlled(controller), std::move(each)});
   }
 
   /// Says of a ring key whether its partition goes.
@@ -202,6 +223,8 @@ class Unit {
   /// "": it works. Else why it does not, for /readyz.
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] const RingDriver* ring() const noexcept { return ring_.get(); }
+  /// Where its Leases are; "" before it joins the ring.
+  [[nodiscard]] const std::string& lease_cluster() const noexcept { return lease_cluster_; }
   [[nodiscard]] const ReflectorPool& reflectors() const noexcept { return reflectors_; }
   [[nodiscard]] const ApiClient& client() const noexcept { return api_; }
   /// Of Leases, the ring, and home().
@@ -214,7 +237,6 @@ class Unit {
   }
 
  private:
-  using Visit = std::function<void(const QueueKey&)>;
   struct Controlled {
     std::unique_ptr<Controller> controller;
     RingKey ring_key;
@@ -273,6 +295,7 @@ class Unit {
   std::function<void(std::string_view)> clusters_go_;
   TakeOvers take_overs_;
   Alive alive_;
+  std::string lease_cluster_;
 };
 
 }  // namespace kintsugi::workers
