@@ -130,6 +130,7 @@ class StoreCopy(unittest.TestCase):
         before = dict(informer.objects)
         self.assertIn("in use", copy("--from", f"lmdb:{self.data}", "--to", self.there, "--prefix", PREFIX, expect=1))
         self.up.stop()
+        self.assertIn("the data of this shard is in", self.shard_says("--store", self.there))
 
         # There, killed on the way.
         to_etcd = ["--from", f"lmdb:{self.data}", "--to", self.there, "--prefix", PREFIX]
@@ -155,14 +156,17 @@ class StoreCopy(unittest.TestCase):
         self.assertIn("the data of this shard is in etcd", self.shard_says())
         copy(*to_lmdb)
         self.assertFalse(partial.exists())
-        self.assertIn("the data of this shard is in", self.shard_says("--store", self.there))
         before = dict(informer.objects)
-        self.start_on()
+        self.start_on("--store", self.there)  # as before: it is found where it is
+        self.assertIn("the data of the shard has moved into its folder", (self.up.state / "logs/root.log").read_text())
         self.same(informer, 3)
         self.assertEqual({name: (one["metadata"], one.get("data")) for name, one in informer.objects.items()},
                          {name: (one["metadata"], one.get("data")) for name, one in before.items()}, "rows keep their revisions")
         self.assertGreater(informer.revisions[2], informer.revisions[1] + JUMP)
         self.goes_on(informer, "in-its-folder")
+        self.up.stop()
+        self.start_on()
+        self.goes_on(informer, "without-the-flag")
         self.assertEqual(informer.deleted, [], "nothing was deleted")
         check = subprocess.run([str(kit.BINARY), "store", "check", "--dir", str(self.data)], capture_output=True, text=True, check=False,
                                timeout=60)

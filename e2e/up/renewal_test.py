@@ -133,7 +133,7 @@ class Renewal(unittest.TestCase):
         self.assertIn("kintsugi-client-ca", self.subject_of_issuer(self.pki / "admin.crt"))
         only_old = self.installation.dir / "old-ca.crt"
         only_old.write_text(old_ca)
-        self.assertEqual(self.status_of("/readyz", "--cacert", only_old), None, "the proxy shows a certificate of the new CA")
+        kit.eventually(lambda: self.status_of("/readyz", "--cacert", only_old) is None, 30, "the proxy shows a certificate of the new CA")
         self.assertEqual(self.status_of(MAPS, "--cert", user[0], "--key", user[1]), "200", "an old certificate holds")
         later = [self.follow(path) for path in (MAPS, "/clusters/*/api/v1/configmaps")]
         all_hear("between", watches + later)
