@@ -21,7 +21,8 @@ KNOWN = {
     "tl-expected": ("CC0-1.0", "Sy Brand", "https://github.com/TartanLlama/expected"),
     "gcc-12": ("GPL-3.0-or-later WITH GCC-exception-3.1", "Free Software Foundation, Inc.", "https://gcc.gnu.org/"),
     "glibc": ("LGPL-2.1-or-later", "Free Software Foundation, Inc.", "https://www.gnu.org/software/libc/"),
-    "mosquitto": ("EPL-2.0", "Roger Light and others", "https://mosquitto.org/"),
+    "mosquitto": ("BSD-3-Clause",  # its other licence is EPL-2.0
+                   "Roger Light and others", "https://mosquitto.org/"),
     "libseccomp": ("LGPL-2.1-only", "Paul Moore and others", "https://github.com/seccomp/libseccomp"),
     "libyaml": ("MIT", "Ingy döt Net, Kirill Simonov", "https://pyyaml.org/wiki/LibYAML"),
     "lmdb": ("OLDAP-2.8", "Howard Chu, Symas Corp.", "https://www.symas.com/mdb"),

@@ -31,6 +31,15 @@ constexpr std::size_t kNotes = std::size_t{64} << 10;
 /// More than that is read again from the pages.
 constexpr std::size_t kMostKept = std::size_t{64} << 20;
 
+constexpr const char* kCannotJump =
+    "revisions of the destination are below those of the origin, and a store on etcd cannot jump";
+
+/// What arrives gets revisions above all that the origin has told. A store that others write, too,
+/// has them by itself, or never.
+bool may_go_behind(const store::Store& store, store::Revision at, store::Revision behind) {
+  return !store.is_shared() || at > behind;
+}
+
 std::string pages_prefix(const std::string& cluster) {
   return apiserver::collection_prefix(kIncoming, kMovesCluster, "") + cluster + ".";
 }
@@ -203,8 +212,11 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
     done(fail(never("the logical cluster is not expected")));
     return;
   }
+  const auto behind = static_cast<store::Revision>(integer_of(asked, "revision"));
   if (phase == "ready" || phase == "arrived") {
-    done(Json::object());
+    done(phase == "ready" && !may_go_behind(params_.store, arrival.modified, behind)
+             ? Expected<Json>(fail(never(kCannotJump)))
+             : Expected<Json>(Json::object()));
     return;
   }
   if (phase != "arriving") {
@@ -260,7 +272,14 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
                                                {"behind", integer_of(asked, "revision")},
                                                {"resume", resume_table(resources, asked)}})),
               arrival.modified));
-  commit(std::move(ops), Json::object(), std::move(done));
+  commit(std::move(ops), Json::object(),
+         [this, behind, done = std::move(done)](Expected<Json> stored) {
+           const auto at =
+               stored ? static_cast<store::Revision>(integer_of(*stored, "revision")) : 0;
+           done(stored && !may_go_behind(params_.store, at, behind)
+                    ? Expected<Json>(fail(never(kCannotJump)))
+                    : std::move(stored));
+         });
 }
 
 void MoveSteps::arrive(const std::string& cluster, const Json& asked, Done done) {
@@ -309,8 +328,10 @@ void MoveSteps::arrive(const std::string& cluster, const Json& asked, Done done)
     ops.push_back(std::move(op));
   }
   const auto rows = static_cast<std::int64_t>(ops.size());
-  ops.push_back(store::raise_to(
-      arrival.json ? static_cast<store::Revision>(integer_of(*arrival.json, "behind")) : 0));
+  if (!params_.store.is_shared()) {  // else `ready` has seen that it is not needed
+    ops.push_back(store::raise_to(
+        arrival.json ? static_cast<store::Revision>(integer_of(*arrival.json, "behind")) : 0));
+  }
   // What was left here when it was here before.
   const auto old = visit_rows(params_.store, cluster, "", 0, [&](const store::EntryView& entry) {
     if (keys.find(entry.key) == keys.end()) {

@@ -7,6 +7,8 @@ import delivery
 import kit
 from delivery import MAPS, config_map
 
+ONLY_WITH_ALL = "processes end and begin for two minutes"
+
 
 class Outage(unittest.TestCase):
     @classmethod
