@@ -119,35 +119,45 @@ class Connection:
         self.send(frame(DATA, END_STREAM if end else 0, stream.number, payload))
 
     def read(self, wait=0.05):
-        """Takes what has come, or comes within `wait` seconds. False: the connection is over."""
+        """Takes what has come (1 MiB at most), or comes within `wait` seconds. False: the connection is over."""
         if self.closed:
             return False
-        if not self.tls.pending() and not select.select([self.tls], [], [], wait)[0]:
-            return True
-        try:
-            got = self.tls.recv(1 << 18)
-        except (OSError, ssl.SSLError):
-            got = b""
-        if not got:
-            self.closed = True
-            return False
-        self.buffer += got
-        while len(self.buffer) >= 9:
-            size = int.from_bytes(self.buffer[:3], "big")
-            if len(self.buffer) < 9 + size:
+        most = len(self.buffer) + (1 << 20)
+        while len(self.buffer) < most and (self.tls.pending() or select.select([self.tls], [], [], wait)[0]):
+            try:
+                got = self.tls.recv(1 << 18)
+            except (OSError, ssl.SSLError):
+                got = b""
+            if not got:
+                self.closed = True
                 break
-            kind, flags = self.buffer[3], self.buffer[4]
-            number = int.from_bytes(self.buffer[5:9], "big") & 0x7FFFFFFF
-            self.take(kind, flags, number, self.buffer[9:9 + size])
-            self.buffer = self.buffer[9 + size:]
-        return True
+            self.buffer, wait = self.buffer + got, 0
+        self.take_frames()
+        return not self.closed
+
+    def take_frames(self):
+        at = 0
+        while len(self.buffer) >= at + 9:
+            size = int.from_bytes(self.buffer[at:at + 3], "big")
+            if len(self.buffer) < at + 9 + size:
+                break
+            kind, flags = self.buffer[at + 3], self.buffer[at + 4]
+            number = int.from_bytes(self.buffer[at + 5:at + 9], "big") & 0x7FFFFFFF
+            self.take(kind, flags, number, self.buffer[at + 9:at + 9 + size])
+            at += 9 + size
+        self.buffer = self.buffer[at:]
+
+    def answer(self, data):
+        """Sends what a frame asks for. Who has closed meanwhile gets none; what it said before is read all the same."""
+        with contextlib.suppress(OSError, ssl.SSLError):
+            self.send(data)
 
     def take(self, kind, flags, number, payload):
         stream = self.streams.get(number)
         if kind == SETTINGS and flags & 1 == 0:
-            self.send(frame(SETTINGS, 1, 0))
+            self.answer(frame(SETTINGS, 1, 0))
         elif kind == PING and flags & 1 == 0:
-            self.send(frame(PING, 1, 0, payload))
+            self.answer(frame(PING, 1, 0, payload))
         elif kind == GOAWAY:
             self.goaway = int.from_bytes(payload[4:8], "big")
         elif kind == WINDOW_UPDATE:
@@ -167,7 +177,7 @@ class Connection:
             stream.body += payload
             stream.ended = stream.ended or bool(flags & END_STREAM)
             if payload:
-                self.send(frame(WINDOW_UPDATE, 0, 0, len(payload).to_bytes(4, "big")))
+                self.answer(frame(WINDOW_UPDATE, 0, 0, len(payload).to_bytes(4, "big")))
 
     def until(self, done, seconds=60):
         """Reads until done() or the connection is over; whether done() holds then."""
