@@ -520,7 +520,10 @@ TEST_F(Controllers, TP106_WhenAClusterIsGone_ItsObjectsGoAndOfAMovedOneTheyStay)
   EXPECT_EQ(versions(kTopology, "partitions").size(), 2U);
   exists = false;
   sweeper.cluster_gone(kCluster);
-  rest();
+  run_until([&] {
+    return versions(kTopology, "partitions").empty() &&
+           versions(kTopology, "partitionsets").empty() && versions(kApis, kSlices).empty();
+  });
   EXPECT_THAT(versions(kTopology, "partitions"), IsEmpty());
   EXPECT_THAT(versions(kTopology, "partitionsets"), IsEmpty());
   EXPECT_THAT(versions(kApis, kSlices), IsEmpty());
