@@ -9,7 +9,7 @@ const std::string& version_document() {
   static const std::string document =
       Json::object({{"major", "1"},
                     {"minor", "36"},
-                    {"gitVersion", std::string("v1.36.0+kintsugi-") + product_version()},
+                    {"gitVersion", "v1.36.0" + std::string(kVersionMark) + product_version()},
                     {"gitCommit", ""},
                     {"gitTreeState", "clean"},
                     {"buildDate", "1970-01-01T00:00:00Z"},

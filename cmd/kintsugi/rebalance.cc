@@ -71,6 +71,11 @@ std::int64_t number(const Json& object, std::string_view member) {
   return value == nullptr ? 0 : value->as_integer();
 }
 
+/// What a shard answers that does not know the question: kcp, or a plain Kubernetes server.
+bool is_other_program(const Error& error) {
+  return error.code() == Errc::kNotFound || error.code() == Errc::kForbidden;
+}
+
 /// Root and the shards behind one proxy, as their administrator sees them.
 class Rebalancer {
  public:
@@ -105,6 +110,7 @@ class Rebalancer {
     std::vector<RebalanceShard> shards;
     std::vector<RebalanceCluster> clusters;
     std::map<std::string, std::size_t> by_name;
+    std::vector<Error> other_programs;
     for (const Json& one : *found) {
       RebalanceShard shard;
       shard.name = one.text({"metadata", "name"});
@@ -119,7 +125,12 @@ class Rebalancer {
                                                       .append(krm::kEverywhere)
                                                       .append("/debug/logical_clusters"));
       if (!loads) {
-        return fail(loads.error().clone().at("shard " + shard.name));
+        Error error = loads.error().clone().at("shard " + shard.name);
+        if (!is_other_program(loads.error())) {
+          return fail(std::move(error));
+        }
+        other_programs.push_back(std::move(error));
+        continue;
       }
       const Json* items = loads->find("items");
       for (const Json& item : items == nullptr ? Json::Array() : items->items()) {
@@ -136,6 +147,13 @@ class Rebalancer {
         clusters.push_back(std::move(cluster));
       }
       shards.push_back(std::move(shard));
+    }
+    if (shards.empty() && !other_programs.empty()) {
+      return fail(std::move(other_programs.front()));
+    }
+    for (const Error& error : other_programs) {
+      std::fprintf(stderr, "left alone, it does not say what it has: %s\n",
+                   error.to_string().c_str());
     }
     Expected<std::vector<Json>> workspaces =
         client_->list(std::string(krm::kEverywhere) + "/apis/tenancy.kcp.io/v1alpha1/workspaces");

@@ -24,7 +24,7 @@ Error wrong_destination(const Json& object, std::string_view why) {
 
 }  // namespace
 
-void approve_migration(const RootView* root, const HoldsCluster& holds,
+void approve_migration(const RootView* root, const RefusesCluster& refuses,
                        const apiserver::WriteContext& context, const Json* object, const Json* old,
                        apiserver::Hooks::AdmitDone done) {
   if (object == nullptr || old != nullptr || !context.subresource.empty()) {
@@ -72,13 +72,14 @@ void approve_migration(const RootView* root, const HoldsCluster& holds,
     done(fail(wrong_destination(*object, "there is no such Shard")));
     return;
   }
-  holds(to, std::string(cluster), [object = *object, done = std::move(done)](bool holds_it) {
-    if (holds_it) {
-      done(fail(wrong_destination(object, "the logical cluster is there")));
-    } else {
-      done({});
-    }
-  });
+  refuses(to, std::string(cluster),
+          [object = *object, done = std::move(done)](std::string_view why) {
+            if (why.empty()) {
+              done({});
+            } else {
+              done(fail(wrong_destination(object, why)));
+            }
+          });
 }
 
 bool is_denied_migration(const auth::Attributes& attributes) noexcept {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "apiserver/resource.h"
 #include "auth/authorizer.h"
@@ -10,15 +11,16 @@
 /// Who may move logical clusters. Source: KK-211, KK-212.
 namespace kintsugi::controlplane {
 
-/// Asks whether a shard has a logical cluster; false also where nobody can say.
-using HoldsCluster = std::function<void(const std::string& shard, const std::string& cluster,
-                                        std::function<void(bool holds)> done)>;
+/// Asks why a logical cluster cannot move to a shard; "" also where nobody can say.
+using RefusesCluster = std::function<void(const std::string& shard, const std::string& cluster,
+                                          std::function<void(std::string_view why)> done)>;
 
 /// Of a new LogicalClusterMigration: SYS and ADMIN make it, in root, for a cluster that may move
-/// and that no other one moves, to a shard that there is and where it is not.
+/// and that no other one moves, to a shard that there is, which is of this program, and where it
+/// is not.
 /// @param root  null: shards are not looked at
 /// @error (in done) kForbidden, kConflict, kInvalid
-void approve_migration(const RootView* root, const HoldsCluster& holds,
+void approve_migration(const RootView* root, const RefusesCluster& refuses,
                        const apiserver::WriteContext& context, const krm::Json* object,
                        const krm::Json* old, apiserver::Hooks::AdmitDone done);
 

@@ -103,10 +103,10 @@ apiserver::ResourcePtr api_bindings(const ShardKindContext& context) {
 
 apiserver::ResourcePtr migrations(const ShardKindContext& context) {
   apiserver::ResourceDef def = *migration_kind();
-  def.hooks.approve = [root = context.root, holds = context.holds](
+  def.hooks.approve = [root = context.root, refuses = context.refuses](
                           const apiserver::WriteContext& write, const Json* object, const Json* old,
                           apiserver::Hooks::AdmitDone done) {
-    approve_migration(root, holds, write, object, old, std::move(done));
+    approve_migration(root, refuses, write, object, old, std::move(done));
   };
   return std::make_shared<const apiserver::ResourceDef>(std::move(def));
 }

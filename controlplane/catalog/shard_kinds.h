@@ -25,7 +25,7 @@ struct ShardKindContext {
   std::function<const apiserver::Registry&()> registry{};  ///< of the shard, once it serves
   /// @{ For LogicalClusterMigrations (admission/migration_admission.h).
   const RootView* root = nullptr;
-  HoldsCluster holds{};
+  RefusesCluster refuses{};
   /// @}
 };
 

@@ -22,6 +22,7 @@
 #include "controlplane/internal/kcp_groups.h"
 #include "controlplane/internal/names.h"
 #include "controlplane/internal/store_checks.h"
+#include "controlplane/moves/own_program.h"
 #include "controlplane/quotas/workspace_quotas.h"
 #include "controlplane/views/claim_labels.h"
 #include "kinds/builtin_admission.h"
@@ -241,8 +242,8 @@ void ShardLoop::make_registry() {
        shard_kinds({index_, types_, authorizer_, homes_, catalog_, params_.claims_escalation,
                     [this]() -> const apiserver::Registry& { return *registry_; }, &root_,
                     [this](const std::string&shard, const std::string&cluster,
-                           std::function<void(bool)> done) {
-                      look_for(shard, cluster, std::move(done));
+                           std::function<void(std::string_view)> done) {
+                      look_at_destination(shard, cluster, std::move(done));
                     }})) {
     kind.def = with_grace(std::move(kind.def), grace_, index_, types_);
     kinds.push_back(std::move(kind));
@@ -255,15 +256,25 @@ void ShardLoop::make_registry() {
   registry_->use(virtuals_);
 }
 
-void ShardLoop::look_for(const std::string& shard, const std::string& cluster,
-                         std::function<void(bool holds)> done) {
+void ShardLoop::look_at_destination(const std::string& shard, const std::string& cluster,
+                                    std::function<void(std::string_view why)> done) {
   if (holders_ == nullptr) {
     holders_ = std::make_unique<ShardClusterAccess>(loop_, *server_, params_.name, peers_);
   }
-  holders_->get(shard, cluster,
-                [done = std::move(done)](const Expected<std::optional<krm::Json>>& found) {
-                  done(found && found->has_value());
-                });
+  const auto look = [this, shard, cluster, done = std::move(done)](bool is_other) {
+    if (is_other) {
+      done(kNotOurProgram);
+      return;
+    }
+    holders_->get(shard, cluster, [done](const Expected<std::optional<krm::Json>>& found) {
+      done(found && found->has_value() ? "the logical cluster is there" : "");
+    });
+  };
+  if (shard == params_.name) {
+    look(false);
+  } else {
+    ask_for_other_program(peers_, shard, look);
+  }
 }
 
 void ShardLoop::make_views() {

@@ -102,9 +102,9 @@ class ShardLoop {
   [[nodiscard]] std::string rules_of(const apiserver::PendingWrite& write) const;
   void make_server(std::function<Expected<void>()> ready);
   void make_views();
-  /// Whether a shard has a logical cluster; false where it cannot be asked.
-  void look_for(const std::string& shard, const std::string& cluster,
-                std::function<void(bool holds)> done);
+  /// Why a logical cluster cannot move to a shard; "" also where that cannot be asked.
+  void look_at_destination(const std::string& shard, const std::string& cluster,
+                           std::function<void(std::string_view why)> done);
   void end_watches(std::string_view cluster);
   /// Proofs of identities have ended.
   void end_unproven();

@@ -13,6 +13,7 @@ WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SCHEMAS = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
 APIS = "/apis/apis.kcp.io/v1alpha2"
+SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -269,7 +270,7 @@ class Moves(unittest.TestCase):
             answer = self.root.request("POST", MIGRATIONS, migration("nowhere", cluster, shard))
             self.assertEqual((answer.status, answer.json["message"]), (422, (
                 f'LogicalClusterMigration.migration.kcp.io "nowhere" is invalid: spec.destinationShard: Invalid value: "{shard}": {why}')))
-        shard_2 = "/apis/core.kcp.io/v1alpha1/shards/shard-2"
+        shard_2 = f"{SHARDS}/shard-2"
         self.root.must("PATCH", shard_2, {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": "true"}}}, headers=MERGE)
         self.move("nowhere", cluster, "shard-2")
         kit.eventually(lambda: "takes no logical" in json.dumps(self.root.must("GET", f"{MIGRATIONS}/nowhere").get("status", {})))
@@ -280,6 +281,50 @@ class Moves(unittest.TestCase):
         kit.eventually(lambda: self.root.get(f"{MIGRATIONS}/nowhere").status == 404)
         self.root.must("PATCH", shard_2, {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": None}}}, headers=MERGE)
         self.assertEqual(client.get(MAPS).status, 200)
+
+    def other_program(self, name, version):
+        """A Shard that answers like another program; what it was asked, and a switch for its answers."""
+        asked, away = [], threading.Event()
+
+        def answer(request):
+            if away.is_set():
+                request.close_connection = True
+                return 503, {}
+            asked.append((request.command, request.path))
+            return (200, {"gitVersion": version}) if request.path == "/version" else (404, {
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"})
+
+        server = kit.JsonServer(self.installation.pki, answer)
+        self.addCleanup(server.close)
+        self.root.must("POST", SHARDS, {"apiVersion": "core.kcp.io/v1alpha1", "kind": "Shard", "metadata": {"name": name}, "spec": {
+            "baseURL": server.url, "externalURL": server.url, "virtualWorkspaceURL": server.url}})
+        self.addCleanup(lambda: self.root.must("DELETE", f"{SHARDS}/{name}"))
+        return asked, away
+
+    def test_KK_211_none_goes_to_a_shard_of_another_program(self):
+        """GR-601: nothing is asked of it, and nothing changes where the cluster is."""
+        client, cluster = self.workspace("stays", "shard-1")
+        why = "this Shard is another program's: logical clusters move between shards of kintsugi alone"
+        for name, version in (("of-kcp", "v1.33.3+kcp-v0.29.0"), ("plain", "v1.36.3")):
+            asked, away = self.other_program(name, version)
+            answer = self.root.request("POST", MIGRATIONS, migration(f"to-{name}", cluster, name))
+            self.assertEqual((answer.status, answer.json["message"]), (422, (
+                f'LogicalClusterMigration.migration.kcp.io "to-{name}" is invalid: spec.destinationShard: Invalid value: "{name}": {why}')))
+            self.assertEqual([one for one in asked if "/moves/" in one[1]], [])
+            if name == "plain":
+                continue
+            # It was away when somebody wanted to move there, and takes none when it is back.
+            self.root.must("PATCH", f"{SHARDS}/{name}", {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": "true"}}}, headers=MERGE)
+            away.set()
+            self.root.must("POST", MIGRATIONS, migration(f"to-{name}", cluster, name))
+            kit.eventually(lambda n=name: self.phase(f"to-{n}") == "Preparing")
+            away.clear()
+            self.root.must("PATCH", f"{SHARDS}/{name}", {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": None}}}, headers=MERGE)
+            status = self.moved(f"to-{name}", phase="Failed")
+            self.assertEqual((status["conditions"][0]["message"], status.get("originShard")), (why, None))
+            self.assertEqual([one for one in asked if "/moves/" in one[1]], [])
+        client.must("POST", MAPS, config_map("later"))
+        self.assertEqual(self.holders(cluster), ["shard-1"])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "controlplane/controllers/internal/conditions.h"
 #include "controlplane/internal/names.h"
+#include "controlplane/moves/own_program.h"
 #include "krm/finalizers.h"
 #include "krm/path_prefixes.h"
 
@@ -200,14 +201,30 @@ void MigrationController::prepare(const JobPtr& job) {
     wait(job, "ShardUnschedulable", "Shard \"" + job->to + "\" takes no logical clusters");
     return;
   }
-  if (!apiserver::has_finalizer(job->object, kMoveFinalizer)) {
+  if (apiserver::has_finalizer(job->object, kMoveFinalizer)) {
+    find_origin(job);
+    return;
+  }
+  look_at_destination(job);
+}
+
+/// When the object was made the shard may have been away.
+void MigrationController::look_at_destination(const JobPtr& job) {
+  const auto begin = [this, job](bool is_other) {
+    if (is_other) {
+      enter(job, "Failed", "OtherProgram", kNotOurProgram);
+      return;
+    }
     Json updated = job->object;
     updated.make({"metadata", "finalizers"}).push_back(Json(kMoveFinalizer));
     update(job->key, "", std::move(updated),
            [job](const Expected<Json>& stored) { job->finished(stored.has_value()); });
-    return;
+  };
+  if (job->to == params_.shard) {
+    begin(false);
+  } else {
+    ask_for_other_program(params_.peers, job->to, alive_.guard(std::function<void(bool)>(begin)));
   }
-  find_origin(job);
 }
 
 void MigrationController::find_origin(const JobPtr& job) {

@@ -40,6 +40,8 @@ class MigrationController final : public apiserver::ControllerBase {
 
   void process(const std::string& key, Finished finished) override;
   void prepare(const JobPtr& job);
+  /// Whether it can come there at all.
+  void look_at_destination(const JobPtr& job);
   void find_origin(const JobPtr& job);
   /// Does what the drive says until it is to be stored, or waited for.
   void drive(const JobPtr& job);
