@@ -74,6 +74,7 @@ Arrival read_arrival(const Json& row) {
   out.at = integer_of(row, "at");
   out.revision = revision == nullptr ? apiserver::revision_of(row)
                                      : static_cast<store::Revision>(revision->as_integer());
+  out.begins = static_cast<store::Revision>(integer_of(row, "begins"));
   out.settled = settled != nullptr && settled->as_bool();
   for (const krm::JsonMember& one : resume == nullptr ? Json::Object() : resume->members()) {
     out.resume.emplace(one.key, static_cast<store::Revision>(one.value.as_integer()));
@@ -206,7 +207,7 @@ Expected<store::Revision> MoveBook::check(std::string_view cluster, const http::
     if (from == came->resume.end() || version < from->second) {
       return fail(relist());
     }
-    return came->revision - 1;
+    return came->begins != 0 ? came->begins : came->revision - 1;
   }
   const bool resumes = info.query.get("resourceVersionMatch").value_or("") == "Exact" ||
                        !info.query.get("limit").value_or("").empty();

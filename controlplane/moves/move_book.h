@@ -25,9 +25,10 @@ inline constexpr std::string_view kMovesCluster = "system:moves";
 /// decided in this row: it goes, or it says "moved".
 inline constexpr std::string_view kFences = "fences.facts";
 /// On the destination: {migration, from, phase: arriving, ready, arrived or abandoned, at [unix s],
-/// resume {resource: revision}}. The revision of a row that says "arrived" is that of the whole
-/// cluster's arrival; one that is settled was written once more, and has it as {revision, settled:
-/// true}.
+/// resume {resource: revision}}; {phase: ready, begun: true}: rows come in parts, behind its own
+/// revision, which it says later as `begins`. The revision of a row that says "arrived" is that of
+/// the whole cluster's arrival; one that is settled was written once more, and has it as {revision,
+/// settled: true}.
 inline constexpr std::string_view kArrivals = "arrivals.facts";
 /// On the destination: pages of the copy that is not complete, by their numbers.
 inline constexpr std::string_view kIncoming = "incoming.facts";
@@ -49,6 +50,7 @@ struct Arrival {
   std::string migration, from, phase;
   std::int64_t at = 0;           ///< [unix s]
   store::Revision revision = 0;  ///< of the arrival
+  store::Revision begins = 0;    ///< all its rows are behind this one; 0: the one before `revision`
   bool settled = false;          ///< whoever drives the move knows of it
   /// By resource: the revision of the shard before from which on a watch can go on here (GR-603).
   std::map<std::string, store::Revision, std::less<>> resume{};

@@ -2,11 +2,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "apiserver/keys.h"
-#include "base/log.h"
 #include "base/strings.h"
 #include "base/time.h"
 #include "controlplane/catalog/bound_schema.h"
@@ -16,8 +16,6 @@
 #include "controlplane/moves/move_book.h"
 #include "controlplane/moves/move_limits.h"
 #include "controlplane/moves/move_steps.h"
-#include "krm/annotations.h"
-#include "store/raise.h"
 
 /// The half of MoveSteps that gets a logical cluster.
 namespace kintsugi::controlplane {
@@ -32,7 +30,8 @@ constexpr std::size_t kNotes = std::size_t{64} << 10;
 constexpr std::size_t kMostKept = std::size_t{64} << 20;
 
 constexpr const char* kCannotJump =
-    "revisions of the destination are below those of the origin, and a store on etcd cannot jump";
+    "revisions of the destination are below those of the origin, and a store on etcd cannot jump: "
+    "`kintsugi store renew` raises them, and its clients list once more";
 
 /// What arrives gets revisions above all that the origin has told. A store that others write, too,
 /// has them by itself, or never.
@@ -58,9 +57,35 @@ bool is_schema(std::string_view key) {
 /// Of a transaction of this store, what may be rows of a cluster: besides there are the pages that
 /// go, and rows about the move.
 std::int64_t most_rows(const store::Store& store) {
+  if (store.is_shared()) {
+    return static_cast<std::int64_t>(kMostRowsInParts);
+  }
   constexpr std::size_t kOthers = 40;
   const std::size_t ops = store.limits().ops;
   return static_cast<std::int64_t>(std::min(kMostMovedRows, ops < kOthers ? 0 : ops - kOthers));
+}
+
+/// Whether the pages can become rows of this store, in place of those that are left from an earlier
+/// stay.
+Expected<bool> has_room(const store::Store& store, const std::string& cluster,
+                        const std::unordered_map<std::string, std::string>& rows, std::size_t bytes,
+                        std::size_t pages) {
+  if (store.is_shared()) {
+    return rows.size() <= kMostRowsInParts && bytes <= kMostBytesInParts;
+  }
+  std::size_t ops_then = rows.size() + pages + 3;
+  std::size_t bytes_then = bytes + kNotes;
+  const auto old = visit_rows(store, cluster, "", 0, [&](const store::EntryView& entry) {
+    ops_then += rows.contains(std::string(entry.key)) ? 0U : 1U;
+    bytes_then += entry.value.size();
+    return true;
+  });
+  if (!old) {
+    return fail(old.error().clone());
+  }
+  const store::Limits limits = store.limits();  // of the transaction of `arrive`
+  return ops_then <= limits.ops && bytes_then <= limits.value_bytes &&
+         rows.size() <= kMostMovedRows && bytes <= kMostMovedBytes;
 }
 
 /// Where watches of each resource that has or had rows may go on: at what the origin had told since
@@ -166,6 +191,11 @@ void MoveSteps::begin(const std::string& cluster, const Json& asked, Done done) 
   incoming_.erase(cluster);
   std::vector<store::Op> ops;
   drop_pages(cluster, ops);
+  if (goes_in_parts(ops)) {
+    commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), arrival.modified),
+                 then(&MoveSteps::begin, cluster, asked, std::move(done)));
+    return;
+  }
   ops.push_back(put_row(move_key(kArrivals, cluster),
                         named_row(cluster, Json::object({{"migration", asked.text({"migration"})},
                                                          {"from", asked.text({"from"})},
@@ -229,21 +259,11 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
     return;
   }
   const Incoming& incoming = **loaded;
-  std::size_t ops_then = incoming.rows.size() + static_cast<std::size_t>(incoming.pages) + 3;
-  std::size_t bytes_then = incoming.bytes + kNotes;
-  const auto old = visit_rows(params_.store, cluster, "", 0, [&](const store::EntryView& entry) {
-    ops_then += incoming.rows.contains(std::string(entry.key)) ? 0U : 1U;
-    bytes_then += entry.value.size();
-    return true;
-  });
-  if (!old) {
-    done(fail(old.error().clone()));
-    return;
-  }
-  const store::Limits limits = params_.store.limits();  // of the transaction of `arrive`
-  if (ops_then > limits.ops || bytes_then > limits.value_bytes ||
-      incoming.rows.size() > kMostMovedRows || incoming.bytes > kMostMovedBytes) {
-    done(fail(never("the logical cluster is too large to be moved to this shard")));
+  const Expected<bool> fits = has_room(params_.store, cluster, incoming.rows, incoming.bytes,
+                                       static_cast<std::size_t>(incoming.pages));
+  if (!fits || !*fits) {
+    done(fits ? fail(never("the logical cluster is too large to be moved to this shard"))
+              : fail(fits.error().clone()));
     return;
   }
   RowSum sum;
@@ -270,6 +290,7 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
                                                {"from", arrival.text("from")},
                                                {"phase", "ready"},
                                                {"behind", integer_of(asked, "revision")},
+                                               {"pages", incoming.pages},
                                                {"resume", resume_table(resources, asked)}})),
               arrival.modified));
   commit(std::move(ops), Json::object(),
@@ -279,96 +300,6 @@ void MoveSteps::ready(const std::string& cluster, const Json& asked, Done done) 
            done(stored && !may_go_behind(params_.store, at, behind)
                     ? Expected<Json>(fail(never(kCannotJump)))
                     : std::move(stored));
-         });
-}
-
-void MoveSteps::arrive(const std::string& cluster, const Json& asked, Done done) {
-  const Row arrival = row(kArrivals, cluster);
-  if (arrival.text("migration") != asked.text({"migration"})) {
-    done(fail(never("the logical cluster is not expected")));
-    return;
-  }
-  if (arrival.text("phase") == "arrived") {
-    done(Json::object({{"revision", static_cast<std::int64_t>(arrival.modified)}}));
-    return;
-  }
-  if (arrival.text("phase") != "ready") {
-    done(fail(never("the copy is not complete")));
-    return;
-  }
-  const Expected<Incoming*> loaded = load(cluster, asked.text({"migration"}));
-  if (!loaded || (*loaded)->broken) {
-    done(fail(Errc::kCorrupt, "pages of the copy cannot be read"));
-    return;
-  }
-  Incoming& incoming = **loaded;
-  std::vector<store::Op> ops;
-  std::set<std::string, std::less<>> keys;
-  const std::string lc_key =
-      apiserver::object_key(apiserver::stored_resource(kCoreGroup, kLogicalClusters), cluster, "",
-                            kClusterName)
-          .value_or("");
-  for (const auto& [key, value] : incoming.rows) {
-    if (is_schema(key) && params_.store.get(key)) {
-      continue;
-    }
-    store::Op op;
-    op.key = key;
-    op.value = value;
-    if (key == lc_key) {
-      Expected<Json> object = apiserver::decode_stored(value, "", "", 0);
-      if (!object) {
-        done(fail(Errc::kCorrupt, "the LogicalCluster cannot be read"));
-        return;
-      }
-      object->make({"metadata", "annotations", krm::kShardAnnotation}) = params_.shard;
-      op.value = apiserver::encode_stored(*object);
-    }
-    keys.insert(key);
-    ops.push_back(std::move(op));
-  }
-  const auto rows = static_cast<std::int64_t>(ops.size());
-  if (!params_.store.is_shared()) {  // else `ready` has seen that it is not needed
-    ops.push_back(store::raise_to(
-        arrival.json ? static_cast<store::Revision>(integer_of(*arrival.json, "behind")) : 0));
-  }
-  // What was left here when it was here before.
-  const auto old = visit_rows(params_.store, cluster, "", 0, [&](const store::EntryView& entry) {
-    if (keys.find(entry.key) == keys.end()) {
-      store::Op op;
-      op.type = store::EventType::kDelete;
-      op.key = std::string(entry.key);
-      op.value = std::string(entry.value);
-      ops.push_back(std::move(op));
-    }
-    return true;
-  });
-  if (!old) {
-    done(fail(old.error().clone()));
-    return;
-  }
-  drop_pages(cluster, ops);
-  if (const auto entry = params_.store.get(move_key(kFences, cluster))) {
-    ops.push_back(delete_row(*entry, move_key(kFences, cluster)));
-  }
-  const Json* resume = arrival.json->find("resume");
-  ops.push_back(put_row(
-      move_key(kArrivals, cluster),
-      named_row(cluster, Json::object({{"migration", asked.text({"migration"})},
-                                       {"from", arrival.text("from")},
-                                       {"phase", "arrived"},
-                                       {"resume", resume == nullptr ? Json::object() : *resume},
-                                       {"at", unix_seconds()}})),
-      arrival.modified));
-  log_info("a logical cluster arrives", {{"cluster", cluster},
-                                         {"from", std::string(arrival.text("from"))},
-                                         {"rows", static_cast<std::uint64_t>(rows)}});
-  commit(std::move(ops), Json::object({{"rows", rows}}),
-         [this, cluster, done = std::move(done)](Expected<Json> stored) {
-           if (stored) {
-             incoming_.erase(cluster);
-           }
-           done(std::move(stored));
          });
 }
 
@@ -383,11 +314,17 @@ void MoveSteps::settle(const std::string& cluster, const Json& asked, Done done)
     done(fail(never("the logical cluster has not arrived")));
     return;
   }
+  std::vector<store::Op> ops;
+  drop_pages(cluster, ops);
+  if (goes_in_parts(ops)) {
+    commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), row_now.modified),
+                 then(&MoveSteps::settle, cluster, asked, std::move(done)));
+    return;
+  }
   Json content = *row_now.json;
   content.erase("metadata");
   content["revision"] = static_cast<std::int64_t>(arrival.revision);
   content["settled"] = true;
-  std::vector<store::Op> ops;
   ops.push_back(put_row(move_key(kArrivals, cluster), named_row(cluster, std::move(content)),
                         row_now.modified));
   commit(std::move(ops), Json::object(), std::move(done));
@@ -410,6 +347,11 @@ void MoveSteps::abandon(const std::string& cluster, const Json& asked, Done done
   if (same) {
     incoming_.erase(cluster);
     drop_pages(cluster, ops);
+  }
+  if (goes_in_parts(ops)) {
+    commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), arrival.modified),
+                 then(&MoveSteps::abandon, cluster, asked, std::move(done)));
+    return;
   }
   ops.push_back(put_row(move_key(kArrivals, cluster),
                         named_row(cluster, Json::object({{"migration", asked.text({"migration"})},

@@ -288,6 +288,12 @@ class Disturbed : public DriveTest {
       case 7:
         cancelled_ = cancelled_ || pick(8) == 0;
         break;
+      case 8:
+        if (to_.kept->store.is_shared()) {
+          to_.kept->store.fail_after(pick(8));
+          break;
+        }
+        [[fallthrough]];
       default:
         write();
     }
@@ -322,6 +328,7 @@ class Disturbed : public DriveTest {
     drive_->answered(answer, now_);
   }
   std::size_t pick(std::size_t below) { return random_() % below; }
+  void move_disturbed(unsigned seed);
 
   std::mt19937 random_;
   std::map<std::string, std::string> rows_;
@@ -330,10 +337,8 @@ class Disturbed : public DriveTest {
   bool has_been_there_ = false;
 };
 
-class DisturbedMove : public Disturbed, public ::testing::WithParamInterface<unsigned> {};
-
-TEST_P(DisturbedMove, GR601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
-  random_.seed(GetParam());
+void Disturbed::move_disturbed(unsigned seed) {
+  random_.seed(seed);
   for (int i = 0; i < 600 && !stored_.over; ++i) {
     disturb();
     disturbed_step();
@@ -343,6 +348,7 @@ TEST_P(DisturbedMove, GR601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
   }
   for (int i = 0; i < 2'000 && step(); ++i) {
   }
+  to_.kept->store.fail_no_more();
   std::string last;
   for (std::size_t i = sent_.size() < 12 ? 0 : sent_.size() - 12; i < sent_.size(); ++i) {
     last += sent_[i] + " ";
@@ -374,6 +380,18 @@ TEST_P(DisturbedMove, GR601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
   settle();
   EXPECT_EQ(owner.write(map_row("end"), "{}"), true) << stored_.failure;
   EXPECT_EQ((moved ? from_ : to_).write(map_row("end"), "{}"), false);
+}
+
+class DisturbedMove : public Disturbed, public ::testing::WithParamInterface<unsigned> {};
+
+TEST_P(DisturbedMove, GR601_HasOneOwnerAlwaysAndAllThatWasAcknowledged) {
+  move_disturbed(GetParam());
+}
+
+/// To a store of small transactions, where rows arrive in parts.
+TEST_P(DisturbedMove, GR604_InPartsToo) {
+  to_.kept->store.share(2'000'000'000);
+  move_disturbed(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DisturbedMove, ::testing::Range(0U, 1'000U));

@@ -12,6 +12,11 @@ namespace kintsugi::controlplane {
 inline constexpr std::size_t kMostMovedRows = 100'000;
 inline constexpr std::size_t kMostMovedBytes = std::size_t{256} << 20;
 
+/// The same where the destination's transactions are small, on etcd: they arrive in parts, the
+/// LogicalCluster with the last of them, and writes wait meanwhile.
+inline constexpr std::size_t kMostRowsInParts = 20'000;
+inline constexpr std::size_t kMostBytesInParts = std::size_t{64} << 20;
+
 /// So long no write of a logical cluster is taken at most, unless it is given away (GR-604).
 inline constexpr Duration kLongestStop = seconds(5);
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,12 @@ namespace kintsugi::controlplane {
 /// - `abandon` (D) drops the pages, unless it has arrived: `arrived`
 ///
 /// `page` and `follow` answer `gone` where the store has dropped the history that they need.
-/// Keys and values are base64; the pages become rows in one transaction. The row that says who owns
+/// Keys and values are base64; the pages become rows in one transaction, or in a store that others
+/// write, too, in parts behind a fence of its own. The row that says who owns
 /// the cluster is the origin's fence: `switch` and whatever ends the fence each expect it as it
 /// was, so one of them comes to pass. The origin is the owner up to the commit of `switch` and the
-/// destination from then on; it takes writes when it has them all. Bounds: 100,000 rows and 256 MiB
-/// a logical cluster. Threads: one loop.
+/// destination from then on; it takes writes when it has them all. Bounds:
+/// move_limits.h. Threads: one loop.
 class MoveSteps {
  public:
   using Done = std::function<void(Expected<krm::Json>)>;
@@ -92,7 +94,25 @@ class MoveSteps {
   void release(const std::string& cluster, const krm::Json& asked, Done done);
   void abandon(const std::string& cluster, const krm::Json& asked, Done done);
 
+  using StepFunction = void (MoveSteps::*)(const std::string&, const krm::Json&, Done);
   [[nodiscard]] Row row(std::string_view resource, const std::string& cluster) const;
+  [[nodiscard]] Expected<std::vector<store::Op>> arriving_rows(const std::string& cluster,
+                                                               const Incoming& incoming) const;
+  [[nodiscard]] Expected<void> drop_old_rows(const std::string& cluster,
+                                             const std::set<std::string, std::less<>>& but,
+                                             std::vector<store::Op>& ops) const;
+  void arrive_at_once(const std::string& cluster, const Row& arrival, std::vector<store::Op> ops,
+                      Done done);
+  void arrive_in_parts(const std::string& cluster, const Row& arrival, std::vector<store::Op> ops,
+                       Done done);
+  void put_parts(const std::string& cluster, const Row& arrival, std::vector<store::Op> ops,
+                 Done done);
+  [[nodiscard]] bool goes_in_parts(const std::vector<store::Op>& ops) const;
+  /// In as many transactions as they need, each where `guard` holds.
+  void commit_parts(std::vector<store::Op> ops, const store::Op& guard, Done done);
+  /// Goes on with a step if what was asked before is done.
+  [[nodiscard]] Done then(StepFunction step, const std::string& cluster, const krm::Json& asked,
+                          Done done);
   void add_schemas(const std::string& cluster, krm::Json& entries) const;
   void drop_pages(const std::string& cluster, std::vector<store::Op>& ops) const;
   [[nodiscard]] Expected<Incoming*> load(const std::string& cluster, std::string_view migration);
@@ -104,6 +124,7 @@ class MoveSteps {
   /// minute.
   std::map<std::string, std::unique_ptr<Incoming>, std::less<>> incoming_;
   net::Timer forget_incoming_;
+  std::set<std::string, std::less<>> arriving_;  ///< at this moment
   /// Of migrations: since when their fences were seen.
   std::map<std::string, TimePoint, std::less<>> fenced_since_;
   Alive alive_;

@@ -350,6 +350,89 @@ TEST_F(MoveStepsTest, GR601_WhatIsTooMuchForTheDestinationIsSaidBeforeItIsGivenA
             "the logical cluster is too large to be moved to this shard");
 }
 
+/// On etcd, where a transaction takes few rows.
+class MoveInParts : public MoveStepsTest {
+ protected:
+  static constexpr std::size_t kRows = 64;
+  void SetUp() override {
+    to_.kept->store.share(2'000'000);
+    for (int i = 0; i < 60; ++i) {
+      EXPECT_TRUE(from_.write(map_row("m" + std::to_string(i)), R"({"metadata":{"name":"m"}})"));
+    }
+  }
+  Arrival arrival() const {
+    return read_arrival(*to_.get(kMovesCluster, "facts", "arrivals", "", "c1"));
+  }
+  std::vector<store::Revision> revisions() const {
+    std::vector<store::Revision> out;
+    for (const std::string& key : to_.keys("c1")) {
+      out.push_back(to_.kept->store.get(key)->modified);
+    }
+    return out;
+  }
+};
+
+TEST_F(MoveInParts, GR604_AllRowsArrive_BehindTheRevisionWhereWatchesGoOn) {
+  move();
+  EXPECT_EQ(to_.keys("c1").size(), kRows);
+  EXPECT_TRUE(to_.get("c1", kCoreGroup, kLogicalClusters, "", kClusterName));
+  const Arrival came = arrival();
+  EXPECT_GT(came.begins, 2'000'000U);
+  for (const store::Revision revision : revisions()) {
+    EXPECT_GT(revision, came.begins);
+    EXPECT_LE(revision, came.revision);
+  }
+  EXPECT_TRUE(to_.write(map_row("m1"), R"({"metadata":{"name":"m"},"n":1})"));
+  EXPECT_FALSE(to_.kept->store.get(move_key(kFences, "c1")));
+  ASSERT_TRUE(run(to_, "settle"));
+  EXPECT_TRUE(to_.keys(kMovesCluster) == std::set<std::string>{move_key(kArrivals, "c1")});
+  EXPECT_EQ(arrival().begins, came.begins);
+  EXPECT_EQ(arrival().revision, came.revision);
+}
+
+TEST_F(MoveInParts, GR601_WhatIsHalfThereIsNobodysToWrite_AndGoesOnWhereItWas) {
+  EXPECT_EQ(error(to_, "ready", copy()), "");
+  EXPECT_EQ(error(from_, "switch", fence_at()), "");
+  to_.kept->store.fail_after(6);
+  EXPECT_EQ(error(to_, "arrive"), "it is away");
+  const auto half = to_.keys("c1");
+  ASSERT_GT(half.size(), 10U);
+  ASSERT_LT(half.size(), 60U);
+  EXPECT_FALSE(to_.kept->store.get(cluster_row()));
+  // As the controllers of the shard that it comes to.
+  EXPECT_EQ(to_.put(*half.begin(), R"({"metadata":{"name":"m"},"n":1})", to_.kept->fenced), 0U);
+  const store::Revision before = to_.kept->store.current();
+  to_.restart();
+  EXPECT_EQ(error(to_, "arrive"), "");
+  EXPECT_EQ(to_.keys("c1").size(), kRows);
+  for (const std::string& key : half) {
+    EXPECT_LE(to_.kept->store.get(key)->modified, before) << "written once";
+  }
+  EXPECT_TRUE(to_.write(map_row("m1"), R"({"metadata":{"name":"m"},"n":1})"));
+  EXPECT_EQ(error(to_, "arrive"), "") << "late, and again";
+  EXPECT_TRUE(to_.get("c1", "", "configmaps", "default", "m1")->find("n"));
+}
+
+TEST_F(MoveInParts, GR601_WhatWasLeftFromAnEarlierStayGoesFirst) {
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_NE(to_.put(map_row("old" + std::to_string(i)), "{}", to_.kept->store), 0U);
+  }
+  move();
+  EXPECT_EQ(to_.keys("c1").size(), kRows);
+  const auto changes = to_.kept->store.changes("", arrival().begins, 1'000);
+  ASSERT_TRUE(changes);
+  for (const store::Event& event : changes->events) {
+    EXPECT_TRUE(event.type == store::EventType::kPut || event.key == move_key(kFences, "c1"))
+        << event.key;
+  }
+}
+
+TEST_F(MoveInParts, GR604_TooManyRowsAreSaidBeforeItIsGivenAway) {
+  const auto begun = run(to_, "begin");
+  ASSERT_TRUE(begun);
+  EXPECT_EQ(integer_of(*begun, "most"), 20'000);
+}
+
 TEST_F(MoveStepsTest, GR601_WhenItComesBack_WhatWasLeftThereIsReplaced) {
   move();
   ASSERT_TRUE(run(from_, "leave"));  // and the rest is not swept yet

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
@@ -17,7 +19,10 @@
 #include "controlplane/moves/fenced_store.h"
 #include "controlplane/moves/move_book.h"
 #include "controlplane/moves/move_steps.h"
+#include "store/batches.h"
+#include "store/forwarding_store.h"
 #include "store/memory/memory_store.h"
+#include "store/raise.h"
 
 /// Two shards between which logical cluster c1 moves, without a network, for unit tests.
 namespace kintsugi::controlplane::testing {
@@ -32,6 +37,43 @@ inline std::string cluster_row() {
 inline std::string map_row(std::string_view name) {
   return row_key("", "configmaps", "c1", "default", name);
 }
+
+/// A store whose transactions can be made as small as on etcd: others write it, too, and its
+/// revisions are its own.
+class StoreOfShard final : public store::ForwardingStore {
+ public:
+  explicit StoreOfShard(store::Store& inner) : ForwardingStore(inner) {}
+  /// From now on, with revisions above `revision`.
+  void share(store::Revision revision) {
+    store::Op op;
+    op.key = "shared";
+    EXPECT_TRUE(inner().commit_wait({std::move(op), store::raise_to(revision)}));
+    shared_ = true;
+  }
+  /// So many commits are done, and the one behind them is not.
+  void fail_after(std::size_t commits) { fails_after_ = commits; }
+  void fail_no_more() { fails_after_.reset(); }
+  [[nodiscard]] bool is_shared() const noexcept override { return shared_; }
+  [[nodiscard]] store::Limits limits() const noexcept override {
+    return shared_ ? store::Limits{store::kRoomForGuards + 4, 4'000} : store::Limits{};
+  }
+  void commit(std::vector<store::Op> ops, store::CommitCallback done) override {
+    const bool raises = std::any_of(ops.begin(), ops.end(),
+                                    [](const store::Op& op) { return op.key == store::kRaiseKey; });
+    if (fails_after_ && (*fails_after_)-- == 0) {
+      fails_after_.reset();
+      done(fail(Errc::kUnavailable, "it is away"));
+    } else if (shared_ && (raises || ops.size() > limits().ops)) {
+      done(fail(Errc::kInvalid, "more than a transaction takes"));
+    } else {
+      inner().commit(std::move(ops), std::move(done));
+    }
+  }
+
+ private:
+  bool shared_ = false;
+  std::optional<std::size_t> fails_after_;
+};
 
 /// One shard: its store, and the steps over it.
 struct MoveShard final : apiserver::ObjectReader {
@@ -103,7 +145,8 @@ struct MoveShard final : apiserver::ObjectReader {
   net::Loop& loop;
   std::string name;
   struct Kept {
-    store::MemoryStore store;
+    store::MemoryStore memory;
+    StoreOfShard store{memory};
     FencedStore fenced{store};
   };
   std::unique_ptr<Kept> kept = std::make_unique<Kept>();
