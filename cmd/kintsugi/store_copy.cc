@@ -7,6 +7,7 @@
 
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/progress.h"
+#include "cmd/kintsugi/replica_watch.h"
 #include "server/etcd_password.h"
 #include "server/moved_store.h"
 #include "store/transfer/online.h"
@@ -34,10 +35,18 @@ int run_online(const StoreCopyWords& words, const std::string& folder, store::Et
     return server::moved_note(etcd, words.etcd.password_file, uid);
   };
   const bool into_etcd = words.to.starts_with(kEtcd);
+  if (auto alone = into_etcd ? Expected<void>() : expect_one_process(etcd); !alone) {
+    return complain(kCommand, alone.error());
+  }
   const auto report = into_etcd ? store::move_to_etcd_online(folder, etcd, options)
                                 : store::move_to_lmdb_online(etcd, folder, options);
   if (!report) {
     return complain(kCommand, report.error());
+  }
+  if (report->earlier) {
+    std::printf("%s: the store is there already, moved by an earlier run; nothing was copied\n",
+                words.to.c_str());
+    return 0;
   }
   std::printf(
       "%s: %llu objects; nobody wrote for %lld ms\nrevision %llu in %s, %llu here; clients list "

@@ -86,28 +86,24 @@ Expected<void> events(Store& store, const StoreLook& look) {
 
 int run_store_look(const std::string& action, StoreLook look) {
   const std::string command = "store " + action;
-  if (!look.from.starts_with("etcd=") || look.etcd.prefix.empty()) {
-    return complain(command, "--from etcd=URL,… and --prefix are required", 2);
-  }
   if (action == "get" && look.key.empty()) {
     return complain(command, "--key is required, as `kintsugi store list` shows it", 2);
   }
-  look.etcd.store = look.from;
-  auto params = etcd_params(look.etcd);
-  if (!params) {
-    return complain(command, params.error(), params.error().code() == Errc::kConfig ? 2 : 1);
+  const auto prefix = open_prefix(command, look.from, look.etcd);
+  if (!prefix) {
+    return prefix.error();
   }
-  auto store = Store::open(std::move(*params));
-  const auto found = store ? (*store)->look() : fail(store.error().clone());
+  Store& store = *prefix->store;
+  const auto found = store.look();
   if (!found) {
     return complain(command, found.error());
   }
   if (found->kind == Store::Kind::kEmpty || found->kind == Store::Kind::kForeign) {
-    return complain(command, look.etcd.prefix + " in etcd: no store is there");
+    return complain(command, prefix->name + " in etcd: no store is there");
   }
-  const auto done = action == "get"    ? get(**store, look)
-                    : action == "list" ? list(**store, look)
-                                       : events(**store, look);
+  const auto done = action == "get"    ? get(store, look)
+                    : action == "list" ? list(store, look)
+                                       : events(store, look);
   return done ? 0 : complain(command, done.error(), done.error().code() == Errc::kConfig ? 2 : 1);
 }
 

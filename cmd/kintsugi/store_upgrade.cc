@@ -1,13 +1,12 @@
-#include <chrono>
 #include <cstdio>
-#include <map>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
+#include <vector>
 
-#include "base/time.h"
 #include "base/version.h"
 #include "cmd/kintsugi/commands.h"
+#include "cmd/kintsugi/replica_watch.h"
 #include "cmd/kintsugi/store_copy.h"
 #include "server/replica_record.h"
 #include "store/etcd/etcd_prefix.h"
@@ -16,60 +15,22 @@ namespace kintsugi::cmd {
 namespace {
 
 constexpr const char* kCommand = "store finish-upgrade";
-constexpr Duration kLook = milliseconds(500);
-constexpr Duration kWatched = seconds(server::kReplicaWriteSeconds + 2);
 
-struct Record {
-  server::Replica replica;
-  store::Revision modified = 0;
-};
-using Records = std::map<std::string, Record>;
-
-Expected<Records> read_records(store::EtcdPrefix& store) {
-  Records out;
-  auto read = store.each_record(
-      server::kReplicaRecords, [&out](const store::EntryView& row) -> Expected<void> {
-        const std::string id(row.key.substr(server::kReplicaRecords.size()));
-        auto replica = server::Replica::parse(id, row.value);
-        if (replica) {
-          out[id] = {std::move(*replica), row.modified};
-        }
-        return {};
-      });
-  return std::move(read).map([&out] { return std::move(out); });
-}
-
-/// Whoever is at work writes its record within kReplicaWriteSeconds.
 /// @error kConflict names one of another release.
 Expected<void> expect_no_others(store::EtcdPrefix& store) {
   const std::string own = product_version();
-  const auto first = read_records(store);
-  if (!first) {
-    return fail(first.error().clone());
+  std::optional<server::Replica> other;
+  auto watched = watch_replicas(
+      store, [&own](const server::Replica& one) { return one.version != own; }, 1,
+      [&other](const std::vector<server::Replica>& at_work) {
+        other = at_work.front();
+        return false;
+      });
+  if (!watched || !other) {
+    return watched;
   }
-  Records suspects;
-  for (const auto& [id, record] : *first) {
-    if (record.replica.version != own) {
-      suspects.emplace(id, record);
-    }
-  }
-  for (const TimePoint end = Clock::now() + kWatched; !suspects.empty() && Clock::now() < end;) {
-    std::this_thread::sleep_for(kLook);
-    const auto now = read_records(store);
-    if (!now) {
-      return fail(now.error().clone());
-    }
-    for (const auto& [id, record] : *now) {
-      const auto known = suspects.find(id);
-      const bool is_new = known == suspects.end() && record.replica.version != own;
-      if (is_new || (known != suspects.end() && known->second.modified != record.modified)) {
-        return fail(Errc::kConflict, "kintsugi " + record.replica.version + " at " +
-                                         record.replica.address + " is at work there");
-      }
-    }
-    std::erase_if(suspects, [&now](const auto& one) { return !now->contains(one.first); });
-  }
-  return {};
+  return fail(Errc::kConflict,
+              "kintsugi " + other->version + " at " + other->address + " is at work there");
 }
 
 }  // namespace

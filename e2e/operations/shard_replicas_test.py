@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -125,7 +126,26 @@ class ShardReplicas(unittest.TestCase):
                 refused = other.request("POST", f"{NAMESPACES}/{name}/configmaps", {"metadata": {"name": "too-late"}})
                 self.assertIn(refused.status, (403, 404), refused)
 
+    def test_GR_305_rights_and_kinds_of_one_hold_at_the_other(self):
+        ann = kit.make_user(self.up.dir, self.up.pki, "ann-of-both", ())
+        bindings, crds = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for number, (writer, other) in enumerate(self.both()):
+            as_ann = kit.Client(other.url.geturl(), self.up.pki / "serving-ca.crt", *ann)
+            self.assertEqual(as_ann.get(MAPS).status, 403)
+            writer.must("POST", bindings, {
+                "metadata": {"name": "ann"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann-of-both"}]})
+            kit.eventually(lambda c=as_ann: c.get(MAPS).status == 200, 5, "the right is there at the other one")
+            writer.must("DELETE", f"{bindings}/ann")
+            kit.eventually(lambda c=as_ann: c.get(MAPS).status == 403, 5, "and gone there")
+            plural = f"pots{number}"
+            writer.must("POST", crds, {"metadata": {"name": f"{plural}.both.io"}, "spec": {
+                "group": "both.io", "scope": "Cluster", "names": {"plural": plural, "singular": f"pot{number}", "kind": f"Pot{number}"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+            kit.eventually(lambda o=other, p=plural: o.get(f"/apis/both.io/v1/{p}").status == 200, 5, "the kind is served by the other one")
+
     def test_GR_303_a_quota_holds_for_both(self):
+        """GR-304, too: who was not the first looks again, and hears of the quota, not of a conflict."""
         space = f"{NAMESPACES}/limited"
         self.first().must("POST", NAMESPACES, {"metadata": {"name": "limited"}})
         kit.eventually(lambda: self.first().get(f"{space}/configmaps/kube-root-ca.crt").status == 200)
@@ -271,6 +291,17 @@ class ShardReplicas(unittest.TestCase):
         made = kit.eventually(lambda: proxy.must("POST", MAPS, {"metadata": {"name": "through-the-proxy"}}), 30)
         self.assertEqual(other[0]().must("GET", f"{MAPS}/through-the-proxy")["metadata"]["uid"], made["metadata"]["uid"])
         self.bring_back(leader)
+
+    def test_GR_308_no_copy_into_a_folder_while_two_serve(self):
+        words = self.second.command
+        told = [part for i, word in enumerate(words) if word.startswith("--etcd-") and word != "--etcd-compaction" for part in words[i:i + 2]]
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([words[0], "store", "copy", "--online", "--from", words[words.index("--store") + 1], "--prefix", "/kintsugi/shards/root",
+                                  "--to", f"lmdb:{folder}/data", *told], text=True, capture_output=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, 1, run.stdout)
+            self.assertRegex(run.stderr, r"processes at \S+ and \S+ serve /kintsugi/shards/root: stop all but")
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(self.second.client().get(MAPS).status, 200)
 
     def test_GR_301_wrong_usage(self):
         for arguments, text in ((["--replica", "x"], "--replica: for --store etcd=… only"),

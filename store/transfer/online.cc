@@ -11,6 +11,7 @@
 #include "store/etcd/etcd_prefix.h"
 #include "store/lmdb/handover.h"
 #include "store/lmdb/maker.h"
+#include "store/lmdb/source.h"
 #include "store/transfer/internal/steps.h"
 
 namespace kintsugi::store {
@@ -308,10 +309,49 @@ class IntoFolder {
 
 }  // namespace
 
+namespace {
+
+Error moved_elsewhere(const std::string& from, const std::string& place) {
+  return Error(Errc::kConfig, from + ": has moved to " + place);
+}
+
+OnlineReport by_an_earlier_run() {
+  OnlineReport report;
+  report.earlier = true;
+  return report;
+}
+
+/// An earlier run has decided that the store in a folder is in etcd.
+Expected<OnlineReport> finish_earlier(const std::string& from, const Moved& moved,
+                                      const std::string& to, EtcdParams etcd,
+                                      const OnlineOptions& options) {
+  if (moved.place != to) {
+    return fail(moved_elsewhere(from, moved.place));
+  }
+  auto target = EtcdPrefix::open(std::move(etcd));
+  const auto content = target ? (*target)->look() : fail(target.error().clone());
+  if (!content) {
+    return fail(content.error().clone());
+  }
+  if (content->kind == EtcdPrefix::Kind::kStore) {
+    return by_an_earlier_run();
+  }
+  if (content->kind != EtcdPrefix::Kind::kCopying || options.note(content->uid) != moved.note) {
+    return fail(Errc::kConfig,
+                from + ": has moved to " + to + ", where something else is in its place");
+  }
+  return (*target)->finish().map(by_an_earlier_run);
+}
+
+}  // namespace
+
 Expected<OnlineReport> move_to_etcd_online(const std::string& directory, EtcdParams etcd,
                                            const OnlineOptions& options) {
   const std::string from = plain_path(directory);
   const std::string to = place_of(etcd);
+  if (const auto moved = moved_of(from)) {
+    return finish_earlier(from, *moved, to, std::move(etcd), options);
+  }
   auto source = LmdbHandover::open(from);
   if (!source) {
     return fail(std::move(source.error()));
@@ -331,16 +371,21 @@ Expected<OnlineReport> move_to_lmdb_online(EtcdParams etcd, const std::string& d
                                            const OnlineOptions& options) {
   const std::string from = place_of(etcd);
   const std::string to = plain_path(directory);
-  if (auto empty = check_folder(to); !empty) {
-    return fail(std::move(empty.error()));
-  }
-  auto source = EtcdPrefix::open(std::move(etcd));
+  auto source = EtcdPrefix::open(etcd);
   if (!source) {
     return fail(std::move(source.error()));
   }
   const auto content = (*source)->look();
   if (!content) {
     return fail(content.error().clone());
+  }
+  if (content->kind == EtcdPrefix::Kind::kMoved) {
+    const auto finished = content->place == to ? finish_in_folder(std::move(etcd), to)
+                                               : fail(moved_elsewhere(from, content->place));
+    return finished ? Expected<OnlineReport>(by_an_earlier_run()) : fail(finished.error().clone());
+  }
+  if (auto empty = check_folder(to); !empty) {
+    return fail(std::move(empty.error()));
   }
   if (content->kind != EtcdPrefix::Kind::kStore) {
     return fail(Errc::kConfig, content->kind == EtcdPrefix::Kind::kMoving

@@ -36,10 +36,14 @@ struct OnlineOptions {
 struct OnlineReport {
   TransferReport rows;
   Duration stopped{};  ///< how long nobody wrote, until the decision
+  bool earlier =
+      false;  ///< an earlier run has moved it to the same place, and nothing else is said
 };
 
-/// @error as move_to_etcd(); kConfig nobody serves the source; kTimeout writes did not stop, or the
-/// last part took too long: nothing has changed; kCompacted it was written to faster than copied.
+/// Again after it has moved there: what is left to be done is done.
+/// @error as move_to_etcd(); kConfig nobody serves the source, or it has moved elsewhere; kTimeout
+/// writes did not stop, or the last part took too long: nothing has changed; kCompacted it was
+/// written to faster than copied.
 [[nodiscard]] Expected<OnlineReport> move_to_etcd_online(const std::string& directory,
                                                          EtcdParams etcd,
                                                          const OnlineOptions& options);

@@ -230,6 +230,12 @@ TEST_F(OnlineTest, GR_308_ToEtcdWhileItIsWrittenTo_AllThatWasAcknowledgedIsThere
   ASSERT_TRUE(there) << there.error().to_string();
   expect_all(**there, load);
   EXPECT_GT((*there)->compacted(), last + kTransferJump) << "whoever comes with an old one: 410";
+  const Revision newest = (*there)->current();
+  const auto twice = move_to_etcd_online(from_.data(), etcd_, with([](OnlineStep) {}));
+  ASSERT_TRUE(twice) << twice.error().to_string();
+  EXPECT_TRUE(twice->earlier);
+  ASSERT_TRUE((*there)->commit_wait({put("more", "1")})) << "who serves it is not disturbed";
+  EXPECT_GT((*there)->current(), newest);
 }
 
 TEST_F(OnlineTest, GR_308_WhoeverMovesIsKilledBeforeTheDecision_TheSourceGoesOnAndItIsRepeated) {
@@ -277,6 +283,14 @@ TEST_F(OnlineTest, GR_308_WhoeverMovesIsKilledAfterTheDecision_WhoOpensTheTarget
   const auto where = moved_of(from_.data());
   ASSERT_TRUE(where);
   EXPECT_EQ(finish_in_etcd(etcd_, "another").error().code(), Errc::kConfig);
+  {  // Again, by who knows where it went; elsewhere it cannot go any more.
+    EtcdParams other = etcd_;
+    other.prefix += "/other";
+    const auto elsewhere = move_to_etcd_online(from_.data(), other, with([](OnlineStep) {}));
+    ASSERT_FALSE(elsewhere);
+    EXPECT_THAT(elsewhere.error().to_string(),
+                HasSubstr(from_.data() + ": has moved to " + etcd_.prefix + " in etcd"));
+  }
   const std::string uid = where->note.substr(std::string("note of ").size());
   ASSERT_TRUE(finish_in_etcd(etcd_, uid));
   ASSERT_TRUE(finish_in_etcd(etcd_, uid)) << "again: nothing";
@@ -343,6 +357,12 @@ TEST_F(OnlineTest, GR_308_ToAFolderWhileItIsWrittenTo_AllThatWasAcknowledgedIsTh
   EXPECT_THAT(again.error().to_string(), HasSubstr("has moved to " + target_));
   EXPECT_EQ(finish_in_folder(etcd_, target_), true);
   EXPECT_EQ(finish_in_folder(etcd_, target_ + "2"), false);
+  const auto twice = move_to_lmdb_online(etcd_, target_, with([](OnlineStep) {}));
+  ASSERT_TRUE(twice) << twice.error().to_string();
+  EXPECT_TRUE(twice->earlier);
+  const auto elsewhere = move_to_lmdb_online(etcd_, target_ + "2", with([](OnlineStep) {}));
+  ASSERT_FALSE(elsewhere);
+  EXPECT_THAT(elsewhere.error().to_string(), HasSubstr(": has moved to " + target_));
 }
 
 TEST_F(OnlineTest, GR_308_KilledOnTheWayToAFolder_OneOfTheTwoIsTheStore) {
@@ -366,6 +386,9 @@ TEST_F(OnlineTest, GR_308_KilledOnTheWayToAFolder_OneOfTheTwoIsTheStore) {
   ended.get_future().wait();
   load.end();
   EXPECT_FALSE(open_etcd());
+  const auto again = move_to_lmdb_online(etcd_, target_, with([](OnlineStep) {}));
+  ASSERT_TRUE(again) << again.error().to_string();
+  EXPECT_TRUE(again->earlier) << "what was left to be done is done";
   EXPECT_EQ(finish_in_folder(etcd_, target_), true);
   const auto there = open_lmdb(target_);
   ASSERT_TRUE(there) << there.error().to_string();
