@@ -147,6 +147,9 @@ void ProxyControl::begin_replicas() {
     params.loops.push_back(one.get());
   }
   params.ready = shared_->ready;
+  if (etcd_ != nullptr) {
+    params.settled = [etcd = etcd_] { etcd->finish_upgrade(); };
+  }
   replicas_ = std::make_unique<ProxyReplicas>(std::move(params));
 }
 

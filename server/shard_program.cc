@@ -256,7 +256,8 @@ class ShardProgram {
       own.address = server_->base_url();
       own.started = std::time(nullptr);
       own.ready = true;
-      replicas_ = std::make_unique<ReplicaKeeper>(loop_, *store_, std::move(own));
+      replicas_ = std::make_unique<ReplicaKeeper>(loop_, *store_, std::move(own),
+                                                  [etcd = etcd_] { etcd->finish_upgrade(); });
     }
     return write_shard_port(options_.layout, options_.name, options_.replica, server_->port());
   }

@@ -15,7 +15,7 @@ constexpr Duration kSecond = seconds(1);
 
 ProxyReplicas::ProxyReplicas(Params params)
     : params_(std::move(params)),
-      keeper_(params_.loop, params_.store, params_.own),
+      keeper_(params_.loop, params_.store, params_.own, params_.settled),
       open_(params_.loops.size()),
       going_(params_.loops.size()),
       timer_(params_.loop) {

@@ -25,6 +25,7 @@ class ProxyReplicas {
     bool balances = false;               ///< gives watches away
     std::vector<ProxyLoop*> loops = {};  ///< outlive it
     std::function<bool()> ready = {};    ///< takes requests
+    std::function<void()> settled = {};  ///< ReplicaKeeper's
   };
   explicit ProxyReplicas(Params params);
   ProxyReplicas(const ProxyReplicas&) = delete;

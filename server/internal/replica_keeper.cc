@@ -20,8 +20,15 @@ void commit(store::Store& store, store::Op op) {
 
 }  // namespace
 
-ReplicaKeeper::ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own, Times times)
-    : loop_(loop), store_(store), times_(times), own_(std::move(own)), timer_(loop) {
+ReplicaKeeper::ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own,
+                             std::function<void()> settled, Times times)
+    : loop_(loop),
+      store_(store),
+      times_(times),
+      own_(std::move(own)),
+      settled_(std::move(settled)),
+      alone_since_(loop.now()),
+      timer_(loop) {
   write();
   look();
 }
@@ -51,6 +58,17 @@ void ReplicaKeeper::write() {
   commit(store_, {store::EventType::kPut, key_of(own_.id), own_.to_json().dump(), std::nullopt});
 }
 
+void ReplicaKeeper::look_for_other_releases() {
+  const TimePoint now = loop_.now();
+  if (std::any_of(others_.begin(), others_.end(),
+                  [this](const Replica& one) { return one.version != own_.version; })) {
+    alone_since_ = now;
+  } else if (settled_ && now - alone_since_ >= times_.settled) {
+    alone_since_ = now;
+    settled_();
+  }
+}
+
 void ReplicaKeeper::look() {
   const TimePoint now = loop_.now();
   if (now - written_at_ >= times_.write) {
@@ -77,6 +95,7 @@ void ReplicaKeeper::look() {
     }
     return true;
   });
+  look_for_other_releases();
   seen_ = std::move(seen);
   for (store::Op& op : gone) {
     commit(store_, std::move(op));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,10 +22,15 @@ class ReplicaKeeper {
     Duration write = seconds(kReplicaWriteSeconds);
     Duration gone = seconds(kReplicaGoneSeconds);
     Duration look = seconds(1);
+    Duration settled = seconds(kReplicaSettledSeconds);
   };
-  ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own, Times times);
-  ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own)
-      : ReplicaKeeper(loop, store, std::move(own), Times()) {}
+  /// @param settled  called when no process of another release has been seen for Times::settled,
+  /// and again after as long; empty: nobody wants to know
+  ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own, std::function<void()> settled,
+                Times times);
+  ReplicaKeeper(net::Loop& loop, store::Store& store, Replica own,
+                std::function<void()> settled = {})
+      : ReplicaKeeper(loop, store, std::move(own), std::move(settled), Times()) {}
   ~ReplicaKeeper();
   ReplicaKeeper(const ReplicaKeeper&) = delete;
   ReplicaKeeper& operator=(const ReplicaKeeper&) = delete;
@@ -40,6 +46,7 @@ class ReplicaKeeper {
     TimePoint since{};  ///< it has rested
   };
   void look();
+  void look_for_other_releases();
   void write();
   [[nodiscard]] bool is_news() const noexcept;
 
@@ -50,6 +57,8 @@ class ReplicaKeeper {
   TimePoint written_at_{};
   std::map<std::string, Seen> seen_;  ///< by id
   std::vector<Replica> others_;
+  const std::function<void()> settled_;
+  TimePoint alone_since_{};  ///< with those of the own release
   net::Timer timer_;
   Alive alive_;
 };

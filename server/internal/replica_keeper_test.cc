@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "store/memory/memory_store.h"
 
@@ -31,12 +32,14 @@ class ReplicaKeeperTest : public ::testing::Test {
     return met;
   }
   [[nodiscard]] std::unique_ptr<ReplicaKeeper> keeper(const std::string& id, Times times) {
-    return std::make_unique<ReplicaKeeper>(loop_, store_, Replica{.id = id, .version = "0.1.0"},
-                                           times);
+    return std::make_unique<ReplicaKeeper>(
+        loop_, store_, Replica{.id = id, .version = version_}, [this] { ++settled_; }, times);
   }
   [[nodiscard]] bool has(const std::string& id) const {
     return store_.get(std::string(kReplicaRecords) + id).has_value();
   }
+  std::string version_ = "0.1.0";  // of the next one
+  int settled_ = 0;                // how often one has said so
   net::Loop loop_{"test"};
   store::MemoryStore store_;
 };
@@ -78,6 +81,23 @@ TEST_F(ReplicaKeeperTest, GR213_ManyMoreWatchesAreToldAtOnce) {
   two->tell(false, 1'010);
   two->tell(false, 1'100);
   EXPECT_TRUE(until([&] { return told() == 1'100; }));
+}
+
+TEST_F(ReplicaKeeperTest, GR211_AnUpgradeIsSettledWhenTheLastOfAnotherReleaseIsLongGone) {
+  Times times = kQuick;
+  times.settled = milliseconds(100);
+  auto earlier = keeper("earlier", kQuick);
+  version_ = "0.2.0";
+  const TimePoint begin = Clock::now();
+  const auto one = keeper("one", times);
+  const auto two = keeper("two", kQuick);  // of its own release
+  ASSERT_TRUE(until([&] { return Clock::now() - begin > milliseconds(300); }));
+  EXPECT_EQ(settled_, 0);
+  earlier.reset();
+  const TimePoint gone = Clock::now();
+  ASSERT_TRUE(until([&] { return settled_ == 1; }));
+  EXPECT_GE(Clock::now() - gone, milliseconds(100));
+  EXPECT_TRUE(until([&] { return settled_ == 2; })) << "again, where it could not be done";
 }
 
 TEST_F(ReplicaKeeperTest, GR211_WhatOthersSayThatIsNotKnownIsLeftAlone) {

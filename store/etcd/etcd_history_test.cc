@@ -128,6 +128,11 @@ TEST(EtcdMeta, GR_211_AProgramBelowTheLowestIsTold) {
   EXPECT_FALSE(allows("1.0.0", "0.99.99"));
   EXPECT_FALSE(allows("0.2.1", "0.2.0"));
   EXPECT_FALSE(allows("later", "0.2.0")) << "what cannot be read is for none";
+  meta.lowest = "0.9.0";
+  EXPECT_TRUE(etcd::is_for_earlier(meta, "0.10.0"));
+  EXPECT_FALSE(etcd::is_for_earlier(meta, "0.9.0"));
+  EXPECT_FALSE(etcd::is_for_earlier(meta, "0.8.0")) << "it never falls";
+  meta.lowest = "later";
   const auto told = etcd::check_program(meta, "/p", "0.2.0");
   EXPECT_THAT(std::string(told.error().message()), HasSubstr("/p in etcd is for kintsugi later"));
   EXPECT_THAT(std::string(told.error().message()), HasSubstr("this is 0.2.0"));
@@ -159,6 +164,33 @@ TEST_F(EtcdHistoryTest, GR_211_AnUpgradeIsFinishedUnderWritesThatGoOn) {
   EXPECT_FALSE((*EtcdPrefix::open(params))->look()) << "tools, too";
   now.reopen();
   EXPECT_EQ(now->get("a")->value.view(), "19");
+}
+
+TEST_F(EtcdHistoryTest, GR_211_WhoServesItFinishesTheUpgradeByHimself) {
+  EtcdServer own;
+  Replica now(own.url(), prefix_);
+  now.close();
+  now.params().program = "0.2.0";
+  std::atomic<bool> ended = false;
+  now.params().on_ended = [&ended] { ended = true; };
+  now.reopen();
+  write(*now, put("a", "0"));
+  const auto lowest = [&now] { return (*(*EtcdPrefix::open(now.params()))->look()).lowest; };
+  const std::string before = lowest();
+  ASSERT_NE(before, "0.2.0");
+  now->finish_upgrade();
+  EXPECT_TRUE(eventually([&] { return lowest() == "0.2.0"; }));
+  const auto watches = now->etcd_stats().watches;
+  for (int i = 0; i < 3; ++i) {
+    now->finish_upgrade();  // it is
+    write(*now, put("a", std::to_string(i)));
+  }
+  EXPECT_EQ(now->etcd_stats().watches, watches) << "nothing began anew";
+  EXPECT_FALSE(ended);
+  EtcdParams older = now.params();
+  older.program = "0.1.9";
+  older.mirror_directory += "-older";
+  EXPECT_FALSE(EtcdStore::open(older));
 }
 
 TEST_F(EtcdHistoryTest, GR_211_WhoIsTooOldThenEnds) {

@@ -252,6 +252,14 @@ std::shared_ptr<void> EtcdStore::compete(std::string duty, DutyListener listener
   });
 }
 
+void EtcdStore::finish_upgrade() {
+  parts_->loop->post([parts = parts_.get()] {
+    if (parts->core != nullptr) {
+      parts->core->finish_upgrade();
+    }
+  });
+}
+
 Limits EtcdStore::limits() const noexcept { return {100, kMostObject + kBesides}; }
 
 Expected<Store::Changes> EtcdStore::changes(std::string_view prefix, Revision after,

@@ -104,6 +104,9 @@ class EtcdStore final : public Store {
   [[nodiscard]] Expected<void> health() const override;
 
   [[nodiscard]] EtcdStats etcd_stats() const;
+  /// From now on the store is for programs of this release and later ones (GR-211), unless it is
+  /// already. What fails is written to the log, and may be asked for again.
+  void finish_upgrade();
   /// Reads the files of the TLS end again; what is connected stays.
   /// @error kConfig names the file; the old ones stay.
   [[nodiscard]] Expected<void> reload_tls();

@@ -54,6 +54,8 @@ class Core {
   /// @returns a number for leave(), whose `done` comes when the duty is free for others, or soon.
   [[nodiscard]] std::uint64_t compete(std::string duty, DutyListener told);
   void leave(std::uint64_t number, std::function<void()> done);
+  /// EtcdStore::finish_upgrade(). In core_history.cc.
+  void finish_upgrade();
 
  private:
   // core.cc
@@ -213,7 +215,7 @@ class Core {
   std::uint64_t next_number_ = 0;
   std::unordered_map<std::uint64_t, SynchronizeCallback> syncs_;
   std::unique_ptr<net::Call> head_call_, nudge_call_, created_call_, pins_call_, compact_call_,
-      marks_call_;
+      marks_call_, upgrade_call_;
   std::size_t head_member_ = 0;
   Revision head_floor_ = 0;  // position when the head was asked for
 

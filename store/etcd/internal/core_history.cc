@@ -158,6 +158,30 @@ void Core::on_meta_event(const JoinedEvent& event, std::uint64_t revision) {
   }
 }
 
+void Core::finish_upgrade() {
+  if (ended_ || upgrade_call_ != nullptr || meta_.state != Meta::State::kWhole ||
+      !is_for_earlier(meta_, params_.program)) {
+    return;
+  }
+  Meta next = meta_;
+  next.lowest = params_.program;
+  TxnRequest request;
+  request.compares = {{keys_.meta(), meta_revision_}};
+  request.success = {{TxnOp::Kind::kPut, keys_.meta(), encode(next), 0}};
+  const std::size_t member = choice_.pick(now());
+  upgrade_call_ = client_.call(
+      member, request_of("KV/Txn", encode(request)),
+      [this, member, before = meta_.lowest](const Reply& reply) {
+        note(member, reply);
+        TxnResponse response;
+        const bool done = reply.ok() && decode(reply.message, response) && response.succeeded;
+        log_info(done ? "the upgrade is finished: earlier releases do not open the store any more"
+                      : "the upgrade could not be finished",
+                 {{"prefix", params_.prefix}, {"was_for", before}, {"is_for", params_.program}});
+        loop_.defer([call = std::shared_ptr<net::Call>(std::move(upgrade_call_))] { (void)call; });
+      });
+}
+
 /// A record that was written later and says the same of the history (GR-211). False: another one.
 bool Core::take_again(const Introduction::Known& known) {
   const Meta& meta = known.meta;

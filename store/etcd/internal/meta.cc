@@ -25,6 +25,10 @@ constexpr StateName kStates[] = {{Meta::State::kCopying, "copying"},
                                  {Meta::State::kMoved, "moved"},
                                  {Meta::State::kMoving, "moving"}};
 
+std::tuple<int, int, int> order(const Version& version) {
+  return {version.major, version.minor, version.patch};
+}
+
 std::int64_t number_of(const Json& object, std::string_view member) {
   const Json* const found = object.find(member);
   return found == nullptr ? 0 : found->as_integer();
@@ -90,17 +94,20 @@ Expected<void> check_whole(const Meta& meta, std::string_view prefix, bool opens
   return {};
 }
 
+bool is_for_earlier(const Meta& meta, std::string_view program) {
+  const auto lowest = Version::parse(meta.lowest);
+  const auto own = Version::parse(program);
+  return lowest && own && order(*lowest) < order(*own);
+}
+
 Expected<void> check_program(const Meta& meta, std::string_view prefix, std::string_view program) {
-  const auto order = [](const Version& version) {
-    return std::tuple(version.major, version.minor, version.patch);
-  };
   const auto lowest = Version::parse(meta.lowest);
   const auto own = Version::parse(program);
   if (lowest && own && order(*own) >= order(*lowest)) {
     return {};
   }
   return fail(Errc::kConfig, std::string(prefix) + " in etcd is for kintsugi " + meta.lowest +
-                                 " and later, since `kintsugi store finish-upgrade`; this is " +
+                                 " and later, since the upgrade to it was finished; this is " +
                                  std::string(program));
 }
 

@@ -37,6 +37,8 @@ struct Meta {
 [[nodiscard]] Expected<void> check_whole(const Meta& meta, std::string_view prefix,
                                          bool opens_moved);
 
+/// Whether programs below this release open what the record is of (GR-211).
+[[nodiscard]] bool is_for_earlier(const Meta& meta, std::string_view program);
 /// @param program  its release, "0.2.0"
 /// @error kConfig it is older than the record allows (GR-211): names both.
 [[nodiscard]] Expected<void> check_program(const Meta& meta, std::string_view prefix,
