@@ -67,7 +67,23 @@ class RegionsFar(unittest.TestCase):
         at = {"root": "eu-west-1", "shard-1": "us-east-1", "shard-2": "eu-west-1"}  # nobody is in ap-south-1: the address of all
         self.assertEqual(urls, [f"https://127.0.0.1:{self.ports[region]}/shards/{shard}/services/apiexport/root/gears" for shard, region in at.items()])
 
-    def test_GR_508_without_the_first_member_of_etcd_a_far_proxy_writes(self):
+    def test_GR_503_each_proxy_serves_what_is_in_both_regions(self):
+        for name in ("near", "far"):
+            for region in self.ports:
+                client = self.client(region, f"/clusters/root:{name}")
+                client.must("POST", MAPS, {"metadata": {"name": f"by-{region}"}})
+                self.assertEqual(client.must("GET", f"{MAPS}/by-{region}")["metadata"]["name"], f"by-{region}")
+        seen = [sorted((one["metadata"]["annotations"]["kcp.io/cluster"], one["metadata"]["name"]) for one in self.client(region).must("GET", ALL_MAPS)["items"]
+                       if one["metadata"]["name"].startswith("by-")) for region in self.ports]
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(len(seen[0]), 4)
+
+    def test_GR_504_own_kinds_are_read_without_the_link(self):
+        client = self.client("us-east-1", "/clusters/root")
+        self.assertLess(fastest(client, f"{PARTITIONS}?resourceVersion=0"), TRIP / 2)
+        self.assertGreaterEqual(fastest(client, PARTITIONS), TRIP, "of the newest revision etcd is asked")
+
+    def test_GR_504_without_the_first_member_of_etcd_a_far_proxy_writes(self):
         self.up.kill("etcd-1", signal.SIGSTOP)  # not started again, as one that ends would be
         self.addCleanup(self.up.kill, "etcd-1", signal.SIGCONT)
         client = self.client("us-east-1", "/clusters/root")

@@ -1,6 +1,7 @@
 package growing
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,7 +28,39 @@ var servers = map[string][]string{
 // clientPairs are those that proxies and shards show to others.
 var clientPairs = []string{"etcd-client", "kintsugi-proxy", "proxy-requestheader"}
 
-var authorities = []string{"serving-ca", "client-ca", "requestheader-ca"}
+// another is a CA of which nobody but etcd's members knows at first.
+const another = "another-ca"
+
+var authorities = []string{"serving-ca", "client-ca", "requestheader-ca", another}
+
+// found makes another CA.
+func (w *World) found() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	wish := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: another}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(300 * 24 * time.Hour)}
+	made, err := x509.CreateCertificate(rand.Reader, wish, wish, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	return w.write(another, key, made)
+}
+
+// issuer finds out who has signed a pair.
+func (w *World) issuer(pair *x509.Certificate) (string, error) {
+	for _, authority := range authorities {
+		issuer, err := w.certificate(authority)
+		if err != nil {
+			return "", err
+		}
+		if pair.CheckSignatureFrom(issuer) == nil {
+			return authority, nil
+		}
+	}
+	return "", fmt.Errorf("nobody has signed %s", pair.Subject)
+}
 
 // sign replaces a server's certificate by one for all addresses.
 func (w *World) sign(name string) error {
@@ -41,23 +74,19 @@ func (w *World) sign(name string) error {
 	return err
 }
 
-// renew replaces a pair by one with another key and number that says the same.
-func (w *World) renew(name string) (*big.Int, error) {
+// renew replaces a pair by one with another key and number that says the same. The authority may be another one; "": it stays.
+func (w *World) renew(name, authority string) (*big.Int, error) {
 	old, err := w.certificate(name)
 	if err != nil {
 		return nil, err
 	}
-	for _, authority := range authorities {
-		issuer, err := w.certificate(authority)
-		if err != nil {
+	if authority == "" {
+		if authority, err = w.issuer(old); err != nil {
 			return nil, err
 		}
-		if old.CheckSignatureFrom(issuer) == nil {
-			return w.issue(authority, name, &x509.Certificate{Subject: old.Subject, KeyUsage: old.KeyUsage, ExtKeyUsage: old.ExtKeyUsage,
-				DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs})
-		}
 	}
-	return nil, fmt.Errorf("nobody has signed %s", name)
+	return w.issue(authority, name, &x509.Certificate{Subject: old.Subject, KeyUsage: old.KeyUsage, ExtKeyUsage: old.ExtKeyUsage,
+		DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs})
 }
 
 func (w *World) certificate(name string) (*x509.Certificate, error) {
@@ -94,23 +123,32 @@ func (w *World) issue(authority, name string, wish *x509.Certificate) (*big.Int,
 	if err != nil {
 		return nil, err
 	}
+	return wish.SerialNumber, w.write(name, key, made)
+}
+
+// write replaces the two files of a pair.
+func (w *World) write(name string, key *ecdsa.PrivateKey, made []byte) error {
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, part := range []struct {
 		file, kind string
 		content    []byte
 	}{{name + ".key", "PRIVATE KEY", private}, {name + ".crt", "CERTIFICATE", made}} {
-		next := w.pki(part.file + ".next")
-		if err := os.WriteFile(next, pem.EncodeToMemory(&pem.Block{Type: part.kind, Bytes: part.content}), 0o600); err != nil {
-			return nil, err
-		}
-		if err := os.Rename(next, w.pki(part.file)); err != nil {
-			return nil, err
+		if err := w.replace(part.file, pem.EncodeToMemory(&pem.Block{Type: part.kind, Bytes: part.content})); err != nil {
+			return err
 		}
 	}
-	return wish.SerialNumber, nil
+	return nil
+}
+
+func (w *World) replace(file string, content []byte) error {
+	next := w.pki(file + ".next")
+	if err := os.WriteFile(next, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, w.pki(file))
 }
 
 // shows asks a server for the number of its certificate.
@@ -144,11 +182,17 @@ func (f *Faults) rotate(wait func()) (string, error) {
 	}
 	defer f.end(what)
 	f.w.Say("%s", what)
-	number, err := f.w.renew(name)
+	number, err := f.w.renew(name, "")
 	if err != nil {
 		return what, err
 	}
 	wait()
+	f.shown(what, name, number)
+	return what, nil
+}
+
+// shown waits until all servers show the pair with this number.
+func (f *Faults) shown(what, name string, number *big.Int) {
 	for _, host := range servers[name] {
 		if err := f.until(func() error {
 			shown, err := f.w.shows(host)
@@ -160,5 +204,55 @@ func (f *Faults) rotate(wait func()) (string, error) {
 			f.w.Fail("%s: %v", what, err)
 		}
 	}
+}
+
+// authority lets another CA sign what etcd's members show to all and to each other, and what ours show to them; and the old one again
+// the next time. Ours are told of it before: what they read last may still be the list without it.
+func (f *Faults) authority(wait func()) (string, error) {
+	const server, client = "etcd", "etcd-client"
+	for _, name := range []string{server, client} {
+		if !f.begin("rotate " + name) {
+			return "", nil
+		}
+		defer f.end("rotate " + name)
+	}
+	now, err := f.w.certificate(server)
+	if err != nil {
+		return "", err
+	}
+	by := map[string]string{server: another, client: another}
+	if was, err := f.w.issuer(now); err != nil {
+		return "", err
+	} else if was == another {
+		by = map[string]string{server: "serving-ca", client: "client-ca"}
+	}
+	what := fmt.Sprintf("etcd's certificates by %s and %s", by[server], by[client])
+	f.w.Say("%s", what)
+	if err := f.w.trust(another); err != nil {
+		return what, err
+	}
+	wait()
+	if _, err := f.w.renew(client, by[client]); err != nil {
+		return what, err
+	}
+	number, err := f.w.renew(server, by[server])
+	if err != nil {
+		return what, err
+	}
+	f.shown(what, server, number)
 	return what, nil
+}
+
+// trust adds an authority to those whose servers are taken.
+func (w *World) trust(authority string) error {
+	const list = "serving-ca.crt"
+	known, err := os.ReadFile(w.pki(list))
+	if err != nil {
+		return err
+	}
+	more, err := os.ReadFile(w.pki(authority + ".crt"))
+	if err != nil || bytes.Contains(known, more) {
+		return err
+	}
+	return w.replace(list, append(known, more...))
 }

@@ -32,6 +32,7 @@ var faults = []fault{
 	{"space", 4, (*Faults).space},
 	{"replace", 4, (*Faults).replace},
 	{"rotate", 4, (*Faults).rotate},
+	{"authority", 3, (*Faults).authority},
 	{"slow", 10, (*Faults).slow},
 }
 
@@ -297,7 +298,7 @@ func (f *Faults) defrag(wait func()) (string, error) {
 	return "defrag " + member, err
 }
 
-// jump makes the clock of one of our processes wrong by up to an hour, and right again.
+// jump makes the clock of one of our processes wrong by up to an hour, and right again: it changes nothing (GR-122).
 func (f *Faults) jump(wait func()) (string, error) {
 	if !f.w.faketime {
 		return "", nil

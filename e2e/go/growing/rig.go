@@ -157,7 +157,8 @@ func (w *World) prepare() {
 	}
 	// etcd's gateway comes to etcd with its server's certificate.
 	var both []byte
-	for _, ca := range []string{"client-ca.crt", "serving-ca.crt"} {
+	w.must(w.found())
+	for _, ca := range []string{"client-ca.crt", "serving-ca.crt", another + ".crt"} {
 		text, err := os.ReadFile(w.pki(ca))
 		w.must(err)
 		both = append(both, text...)
@@ -191,7 +192,7 @@ func (w *World) url(name string) string {
 }
 
 // peer is the URL at which the other members reach one.
-func (w *World) peer(name string) string { return "http://" + w.network.Host(name).address + ":2380" }
+func (w *World) peer(name string) string { return "https://" + w.network.Host(name).address + ":2380" }
 
 func (w *World) endpoints() (urls []string) {
 	for _, name := range etcds {
@@ -212,7 +213,8 @@ func (w *World) words(name string) []string {
 		return host.inside("etcd", "--name="+name, "--data-dir="+w.dir+"/disk/"+name+"/data", "--listen-client-urls="+w.url(name),
 			"--advertise-client-urls="+w.url(name), "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
 			"--initial-cluster="+strings.Join(cluster, ","), "--cert-file="+w.pki("etcd.crt"), "--key-file="+w.pki("etcd.key"),
-			"--client-cert-auth", "--trusted-ca-file="+w.trusted())
+			"--client-cert-auth", "--trusted-ca-file="+w.trusted(), "--peer-cert-file="+w.pki("etcd.crt"), "--peer-key-file="+w.pki("etcd.key"),
+			"--peer-client-cert-auth", "--peer-trusted-ca-file="+w.trusted())
 	}
 	var words []string
 	if w.faketime {
