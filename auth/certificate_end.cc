@@ -1,6 +1,5 @@
 #include "auth/certificate_end.h"
 
-#include <arpa/inet.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/objects.h>
@@ -9,13 +8,14 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "net/certificate_names.h"
 
 namespace kintsugi::auth {
 namespace {
@@ -99,41 +99,6 @@ std::string common_name_of(std::string_view pem) {
   return values.empty() ? std::string() : std::move(values.front());
 }
 
-namespace {
-
-constexpr std::size_t kMostNames = 16;
-
-struct NamesDeleter {
-  void operator()(GENERAL_NAMES* names) const noexcept { GENERAL_NAMES_free(names); }
-};
-
-std::vector<std::string> names_in(X509* certificate) {
-  std::vector<std::string> out;
-  const std::unique_ptr<GENERAL_NAMES, NamesDeleter> names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
-  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
-    const GENERAL_NAME* const one = sk_GENERAL_NAME_value(names.get(), i);
-    const bool is_name = one->type == GEN_DNS;
-    if ((!is_name && one->type != GEN_IPADD) || out.size() == kMostNames) {
-      continue;
-    }
-    const ASN1_STRING* const value = is_name ? one->d.dNSName : one->d.iPAddress;
-    const std::string text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
-                           static_cast<std::size_t>(ASN1_STRING_length(value)));
-    std::array<char, INET6_ADDRSTRLEN> address{};
-    if (is_name) {
-      out.push_back(text);
-    } else if ((text.size() == 4 || text.size() == 16) &&
-               ::inet_ntop(text.size() == 4 ? AF_INET : AF_INET6, text.data(), address.data(),
-                           address.size()) != nullptr) {
-      out.emplace_back(address.data());
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
 std::optional<CertificateFacts> facts_of(std::string_view pem) {
   const CertificatePtr certificate = first_of(pem);
   std::tm begin{}, end{};
@@ -149,7 +114,7 @@ std::optional<CertificateFacts> facts_of(std::string_view pem) {
   facts.is_ca = X509_check_ca(certificate.get()) != 0;
   facts.for_servers = X509_check_purpose(certificate.get(), X509_PURPOSE_SSL_SERVER, 0) == 1;
   facts.for_clients = X509_check_purpose(certificate.get(), X509_PURPOSE_SSL_CLIENT, 0) == 1;
-  facts.names = names_in(certificate.get());
+  facts.names = net::certificate_names(certificate.get());
   ERR_clear_error();
   return facts;
 }

@@ -8,10 +8,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <string_view>
+#include <utility>
 
 #include "base/secret_file.h"
 #include "base/time.h"
+#include "net/certificate_names.h"
 #include "net/internal/tls_internal.h"
 #include "net/openssl_memory.h"
 #include "net/revocation.h"
@@ -223,6 +226,46 @@ extern "C" int verify_with_lists(X509_STORE_CTX* store, void* /*argument*/) {
   return verdict.holds ? 1 : 0;
 }
 
+/// Of this thread's last handshake with a server whose certificate does not hold.
+thread_local std::string server_fault;
+
+std::string time_text(const ASN1_TIME* time) {
+  std::tm parts{};
+  char text[32] = "";
+  if (ASN1_TIME_to_tm(time, &parts) == 1) {
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  }
+  return text;
+}
+
+/// What the certificate says where OpenSSL's words do not: its names, its days.
+std::string what_it_says(X509* certificate, int cause) {
+  switch (cause) {
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH: {
+      std::string names;
+      for (const std::string& name : certificate_names(certificate)) {
+        names.append(names.empty() ? "" : ", ").append(name);
+      }
+      return "it is for " + (names.empty() ? "no name" : names);
+    }
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return time_text(X509_get0_notAfter(certificate));
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return time_text(X509_get0_notBefore(certificate));
+    default:
+      return "";
+  }
+}
+
+extern "C" int note_server_fault(int holds, X509_STORE_CTX* store) {
+  X509* const certificate = X509_STORE_CTX_get_current_cert(store);
+  if (holds != 1 && certificate != nullptr) {
+    server_fault = what_it_says(certificate, X509_STORE_CTX_get_error(store));
+  }
+  return holds;
+}
+
 // A ticket carries the client's own certificate and not its intermediates, without which auth/
 // cannot build the chain: who sent some is asked for all of them again.
 extern "C" int mark_ticket(SSL* ssl, void* /*argument*/) {
@@ -273,6 +316,11 @@ extern "C" int keep_session(SSL* ssl, SSL_SESSION* session) {
 int tls_session_slot_index() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
+}
+
+std::string take_server_fault(long cause) {
+  const std::string says = std::exchange(server_fault, {});
+  return X509_verify_cert_error_string(cause) + (says.empty() ? "" : " (" + says + ")");
 }
 
 std::string take_tls_error() {
@@ -370,7 +418,8 @@ Expected<std::shared_ptr<TlsContext>> TlsContext::client(const TlsParams& params
   } else if (params.verify_peer && SSL_CTX_set_default_verify_paths(native) != 1) {
     return fail(Errc::kConfig, "system CA certificates: " + take_tls_error());
   }
-  SSL_CTX_set_verify(native, params.verify_peer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+  SSL_CTX_set_verify(native, params.verify_peer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
+                     note_server_fault);
   if (params.verify_peer && params.revocations != nullptr) {
     SSL_CTX_set_ex_data(native, lists_index(), new ListsPtr(params.revocations));
     SSL_CTX_set_cert_verify_callback(native, verify_with_lists, nullptr);

@@ -154,7 +154,7 @@ Transport::Result Transport::fault(int ssl_result) noexcept {
   broken_ = true;
   const long verified = SSL_get_verify_result(ssl_.get());
   if (verified != X509_V_OK && SSL_get_verify_mode(ssl_.get()) != SSL_VERIFY_NONE) {
-    error_ = X509_verify_cert_error_string(verified);
+    error_ = take_server_fault(verified);
     ERR_clear_error();
   } else {
     error_ = take_tls_error();

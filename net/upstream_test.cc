@@ -300,6 +300,8 @@ TEST(Upstream, WhenTheCertificateHasExpiredOrNamesAnotherHost_FailsWithTls) {
   ASSERT_TRUE(expired.until([&] { return first.closed; }));
   EXPECT_EQ(first.result, Errc::kTls);
   EXPECT_EQ(expired.upstream->stats(UpstreamClass::kRead).tls_expired, 1U);
+  EXPECT_TRUE(expired.upstream->last_failure().starts_with("certificate has expired (20"))
+      << expired.upstream->last_failure();
 
   Pair renamed(Pair::Mode::kH2Tls, [](ListenerParams&, UpstreamParams& params) {
     TlsParams tls;
@@ -312,6 +314,8 @@ TEST(Upstream, WhenTheCertificateHasExpiredOrNamesAnotherHost_FailsWithTls) {
   ASSERT_TRUE(renamed.until([&] { return second.closed; }));
   EXPECT_EQ(second.result, Errc::kTls);
   EXPECT_EQ(renamed.upstream->stats(UpstreamClass::kRead).tls_hostname, 1U);
+  EXPECT_EQ(renamed.upstream->last_failure(),
+            "hostname mismatch (it is for localhost, hooks.example, 127.0.0.1)");
 }
 
 TEST(Upstream, WhenTheServerDoesNotSpeakTls_FailsWithTls) {

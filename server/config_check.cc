@@ -244,15 +244,7 @@ class Checks {
   }
 
   void add(bool is_error, const std::string& key, std::string_view what) {
-    const auto line = loaded_.origin.lines.find(key);
-    std::string where = "command line";
-    if (loaded_.origin.environment.contains(key)) {
-      where = krm::environment_name(key);
-    } else if (!loaded_.path.empty() && !loaded_.origin.amended.contains(key)) {
-      where =
-          loaded_.path +
-          (line == loaded_.origin.lines.end() ? std::string() : ":" + std::to_string(line->second));
-    }
+    const std::string where = place_of(loaded_.path, loaded_.origin, key);
     check_.findings.push_back({is_error, where + ": " + key + ": " + std::string(what)});
   }
 
@@ -352,6 +344,18 @@ void check_machine(const proxy::ProxyConfig& config, Checks& checks) {
 bool ConfigCheck::has_error() const {
   return std::any_of(findings.begin(), findings.end(),
                      [](const ConfigFinding& one) { return one.is_error; });
+}
+
+std::string place_of(const std::string& path, const krm::ConfigOrigin& origin,
+                     const std::string& key) {
+  if (origin.environment.contains(key)) {
+    return krm::environment_name(key);
+  }
+  if (path.empty() || origin.amended.contains(key)) {
+    return "command line";
+  }
+  const auto line = origin.lines.find(key);
+  return path + (line == origin.lines.end() ? "" : ":" + std::to_string(line->second));
 }
 
 ConfigCheck check_files(const LoadedProxyConfig& loaded, std::int64_t now) {

@@ -27,6 +27,10 @@ struct ConfigCheck {
 /// @param now  [s since 1970]
 [[nodiscard]] ConfigCheck check_files(const LoadedProxyConfig& loaded, std::int64_t now);
 
+/// "<file>:<line>" of a key, or what else has set it: a variable, the command line.
+[[nodiscard]] std::string place_of(const std::string& path, const krm::ConfigOrigin& origin,
+                                   const std::string& key);
+
 /// What --validate prints on stdout: the findings, a line each, and how it went:
 /// "proxy.yaml: ok (23 checks, 1 warning)".
 [[nodiscard]] std::string report_text(const ConfigCheck& check, const std::string& name);

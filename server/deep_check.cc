@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "krm/config_environment.h"
 #include "krm/json.h"
 #include "krm/path_prefixes.h"
 #include "server/encryption.h"
 #include "server/files.h"
 #include "server/internal/backend_judge.h"
+#include "server/internal/etcd_opening.h"
 #include "server/internal/named_peers.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/shard_credentials.h"
@@ -35,35 +35,9 @@ const std::string kWorkspaces =
 const std::string kClusters =
     std::string(krm::kEverywhereEscaped) + "/apis/core.kcp.io/v1alpha1/logicalclusters?limit=1";
 
-/// "<file>:<line>" of a key, or what else has set it: a variable, the command line.
-std::string place_of(const std::string& path, const krm::ConfigOrigin& origin,
-                     const std::string& key) {
-  if (origin.environment.contains(key)) {
-    return krm::environment_name(key);
-  }
-  if (path.empty() || origin.amended.contains(key)) {
-    return "command line";
-  }
-  const auto line = origin.lines.find(key);
-  return path + (line == origin.lines.end() ? "" : ":" + std::to_string(line->second));
-}
-
 /// Of who has a store.
 std::string lock_of(const std::string& folder, bool is_etcd) {
   return folder + (is_etcd ? "/mirror/data" : "") + "/store.lock";
-}
-
-/// The store of proxies, but for the password.
-store::EtcdParams etcd_of(const proxy::StoreConfig& config) {
-  store::EtcdParams params;
-  params.endpoints = config.endpoints;
-  params.prefix = config.prefix;
-  params.ca_file = config.ca_file;
-  params.cert_file = config.cert_file;
-  params.key_file = config.key_file;
-  params.user = config.user;
-  params.insecure = config.insecure;
-  return params;
 }
 
 /// What the servers of a ProxyConfiguration are asked.
@@ -89,7 +63,7 @@ class ProxyPeers {
       add_root();
     }
     if (config_.store.is_etcd) {
-      add_etcd(probe_, place("store.endpoints"), etcd_of(config_.store),
+      add_etcd(probe_, place("store.endpoints"), access_of_etcd(config_.store),
                config_.store.password_file, false);
     }
     add_issuers();

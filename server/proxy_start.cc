@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "net/service_notices.h"
 #include "server/files.h"
+#include "server/internal/etcd_opening.h"
 #include "server/internal/exec_plugin.h"
 #include "server/internal/store_note.h"
 #include "server/internal/webhook_server.h"
@@ -26,19 +27,6 @@ constexpr Duration kBackendRetry = milliseconds(500);
 constexpr Duration kStoreOpens = seconds(600);  // the mirror of the largest store
 
 std::string mirror_in(const std::string& data_dir) { return data_dir + "/mirror"; }
-
-/// What says where it is and how to come to it.
-store::EtcdParams access_of_etcd(const proxy::StoreConfig& config) {
-  store::EtcdParams params;
-  params.endpoints = config.endpoints;
-  params.prefix = config.prefix;
-  params.ca_file = config.ca_file;
-  params.cert_file = config.cert_file;
-  params.key_file = config.key_file;
-  params.user = config.user;
-  params.insecure = config.insecure;
-  return params;
-}
 
 void tell_audit_level(const auth::AuditPolicy& policy) {
   if (policy.wants_bodies()) {

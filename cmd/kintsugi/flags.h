@@ -44,7 +44,7 @@ struct CommandAbout {
 /// @}
 
 /// One of a few words, of which a switch without a value ("true") means the second.
-/// @param known  "true" and two words.
+/// @param known  "true" and the words.
 [[nodiscard]] Expected<void> take_choice(std::string_view value,
                                          const std::vector<std::string>& known,
                                          std::string& target);

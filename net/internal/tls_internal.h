@@ -34,6 +34,10 @@ class TlsSessionSlot {
 /// The oldest entry of this thread's OpenSSL error queue as text, "" when empty; clears the queue.
 [[nodiscard]] std::string take_tls_error();
 
+/// Why a server's certificate does not hold, of the handshake that has just failed on this thread:
+/// OpenSSL's words for `cause`, of a wrong name with those that it is for, of a wrong time with it.
+[[nodiscard]] std::string take_server_fault(long cause);
+
 struct SslDeleter {
   void operator()(SSL* ssl) const noexcept { SSL_free(ssl); }
 };

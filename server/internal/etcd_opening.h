@@ -3,9 +3,13 @@
 #include <memory>
 #include <string>
 
+#include "proxy/config/config.h"
 #include "store/etcd/etcd_store.h"
 
 namespace kintsugi::server {
+
+/// What says where it is and how to come to it, but for the password.
+[[nodiscard]] store::EtcdParams access_of_etcd(const proxy::StoreConfig& config);
 
 /// @param password_file  of the user; "": there is none
 /// @error those of EtcdStore::open; kConfig, kIo the file.

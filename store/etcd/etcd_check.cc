@@ -21,6 +21,11 @@ net::Task<Expected<void>> check_etcd(net::Loop& loop, EtcdParams params) {
   if (!known) {
     co_return known;
   }
+  net::Task<Expected<void>> looking = introduction.look_at_members();
+  Expected<void> fit = co_await looking;
+  if (!fit) {
+    co_return fit;
+  }
   net::Task<Expected<etcd::Introduction::Read>> reading = introduction.read_meta();
   Expected<etcd::Introduction::Read> read = co_await reading;
   if (!read) {

@@ -35,6 +35,8 @@ class Introduction {
   /// @error kConfig what cannot become right by itself; kUnavailable.
   [[nodiscard]] net::Task<Expected<void>> run();
   [[nodiscard]] net::Task<Expected<void>> authenticate();
+  /// One answers at least, and all that do are supported and of one cluster.
+  [[nodiscard]] net::Task<Expected<void>> look_at_members();
 
   /// Of run().
   [[nodiscard]] std::uint64_t cluster_id() const noexcept { return cluster_id_; }
@@ -59,7 +61,6 @@ class Introduction {
 
  private:
   [[nodiscard]] net::Task<Expected<void>> attempt();
-  [[nodiscard]] net::Task<Expected<void>> look_at_members();
   [[nodiscard]] net::Task<Expected<void>> probe();
 
   net::Loop& loop_;
