@@ -56,6 +56,14 @@ struct Layout {
   }
   /// Of the installation that was joined with a token: its proxy's address, a line.
   [[nodiscard]] std::string proxy_url_file() const { return dir + "/proxy/url"; }
+  /// Where a shard, or one of its processes, is asked (OP-303).
+  [[nodiscard]] std::string shard_admin_socket(const std::string& name,
+                                               const std::string& replica = {}) const {
+    return run() + "/admin-" + name + (replica.empty() ? "" : "-" + replica) + ".sock";
+  }
+  [[nodiscard]] std::string worker_admin_socket(const std::string& role) const {
+    return run() + "/admin-worker-" + role + ".sock";
+  }
   [[nodiscard]] std::string worker(const std::string& role) const {
     return dir + "/workers/" + role;
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "server/encryption.h"
 #include "server/files.h"
 #include "server/internal/file_watch.h"
+#include "server/internal/process_socket.h"
 #include "server/internal/replica_keeper.h"
 #include "server/internal/shard_credentials.h"
 #include "server/internal/shard_store.h"
@@ -74,6 +76,7 @@ class ShardProgram {
         return done;
       }
     }
+    admin_.emplace(loop_, options_.layout.shard_admin_socket(options_.name, options_.replica));
     follow_files();
     renew();
     return {};
@@ -429,6 +432,7 @@ class ShardProgram {
   std::shared_ptr<auth::ReloadableCertificateVerifier> verifier_;
   const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
   std::unique_ptr<controlplane::ShardServer> server_;
+  std::optional<ProcessSocket> admin_;
   std::unique_ptr<FileWatch> watch_;
   net::Timer renewal_{loop_};
   int status_ = 0;

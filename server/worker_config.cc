@@ -130,6 +130,7 @@ krm::ConfigTable key_table(WorkerConfig& config, Roles& roles,
       {"data_dir", krm::file(config.data_dir, folder)},
       {"metrics_bind_address", address(config.metrics)},
       {"health_probe_bind_address", address(config.health)},
+      {"admin.socket", krm::file(config.admin_socket, folder)},
       {"isolation",
        krm::one_of<WorkerIsolation>(config.isolation, {{"process", WorkerIsolation::kProcess},
                                                        {"thread", WorkerIsolation::kThread}})},
@@ -227,6 +228,9 @@ Expected<void> apply(const WorkerOverrides& overrides, WorkerConfig& config) {
       return fail(Errc::kConfig, "--data-dir: \"\" is no folder");
     }
     config.data_dir = absolute_path(*overrides.data_dir);
+  }
+  if (overrides.admin_socket) {
+    config.admin_socket = absolute_path(*overrides.admin_socket);
   }
   if (auto set = set_address("--metrics-bind-address", overrides.metrics, config.metrics); !set) {
     return set;

@@ -54,13 +54,14 @@ struct WorkerConfig {
   std::string kubeconfig;
   std::string data_dir = "worker-data";
   WorkerAddress metrics{"127.0.0.1", 8080}, health{"127.0.0.1", 8081};
+  std::string admin_socket;  ///< where it is asked (OP-303); "": run/admin.sock in data_dir
   WorkerIsolation isolation = WorkerIsolation::kProcess;
   std::vector<WorkerRoleConfig> roles;  ///< those that are to run, in their order
 };
 
 /// What the command line says; it wins. nullopt: nothing.
 struct WorkerOverrides {
-  std::optional<std::string> roles, isolation, shards, data_dir, metrics, health;
+  std::optional<std::string> roles, isolation, shards, data_dir, metrics, health, admin_socket;
 };
 
 /// The names in `--roles`, or in another `flag`. @param known  of the roles that this program has

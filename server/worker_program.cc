@@ -19,6 +19,7 @@
 #include "net/signals.h"
 #include "net/watchdog.h"
 #include "server/files.h"
+#include "server/internal/process_socket.h"
 #include "server/internal/worker_access.h"
 #include "server/internal/worker_files.h"
 #include "server/internal/worker_host.h"
@@ -65,6 +66,7 @@ class WorkerProcess {
     if (auto opened = listeners_->open(); !opened) {
       return opened;
     }
+    admin_.emplace(loop_, admin_socket_of(config_));
     for (const auto& host : hosts_) {
       if (auto started = host->start(); !started) {
         return started;
@@ -82,6 +84,7 @@ class WorkerProcess {
       ::_exit(0);
     }
     listeners_.reset();
+    admin_.reset();
     hosts_.clear();
     return 0;
   }
@@ -155,6 +158,7 @@ class WorkerProcess {
   std::optional<WorkerAccess> access_;  ///< all roles share its TLS context
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   std::unique_ptr<WorkerListeners> listeners_;
+  std::optional<ProcessSocket> admin_;
   net::Timer memory_timer_{loop_}, patience_{loop_};
   std::size_t limit_ = 0;  ///< [bytes] of all roles: memory of a process has no owner
   WorkerMemory memory_ = WorkerMemory::kCalm;

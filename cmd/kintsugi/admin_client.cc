@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -98,6 +99,30 @@ std::string admin_socket(const std::string& named) {
     }
   }
   return kUsual[0];
+}
+
+Expected<std::map<std::string, std::string>> process_sockets(const std::string& admin,
+                                                             const std::string& process) {
+  constexpr std::string_view kBegin = "admin-", kEnd = ".sock";
+  const std::filesystem::path folder = std::filesystem::path(admin).parent_path();
+  std::map<std::string, std::string> found;
+  std::error_code fault;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           folder.empty() ? std::filesystem::path(".") : folder, fault)) {
+    const std::string file = entry.path().filename();
+    std::string name = file == "admin.sock" ? "proxy" : "";
+    if (file.starts_with(kBegin) && file.ends_with(kEnd)) {
+      name = file.substr(kBegin.size(), file.size() - kBegin.size() - kEnd.size());
+    }
+    if (!name.empty() && (process == "all" || process == name)) {
+      found[name] = entry.path();
+    }
+  }
+  if (found.empty()) {
+    return fail(Errc::kNotFound, "no process " + (process == "all" ? "" : process + " ") +
+                                     "has a socket in " + folder.string());
+  }
+  return found;
 }
 
 Flag admin_flag(std::string& target) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/error.h"
@@ -11,6 +12,11 @@ namespace kintsugi::cmd {
 /// Where a running proxy is asked: `named` if it is not empty, else $KINTSUGI_ADMIN, else the first
 /// that exists of the sockets of `kintsugi up` in this folder and of the service.
 [[nodiscard]] std::string admin_socket(const std::string& named);
+
+/// The sockets of the processes that --process names, in the folder of admin_socket(): of NAME
+/// admin-NAME.sock, of `proxy` admin.sock, of `all` each that is there, by name. @error kNotFound.
+[[nodiscard]] Expected<std::map<std::string, std::string>> process_sockets(
+    const std::string& admin, const std::string& process);
 
 /// --admin, which get, explain, keys and log-level have.
 [[nodiscard]] Flag admin_flag(std::string& target);

@@ -46,7 +46,7 @@ std::vector<std::string> choices(const std::string& argument) {
 }
 
 /// In single quotes of a shell.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -67,7 +67,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string bash_words(const std::string& words) {
-  return "COMPREPLY=($(compgen -W " + quoted(words) + " -- \"$cur\"))";
+  return "COMPREPLY=($(compgen -W " + shell_quoted(words) + " -- \"$cur\"))";
 }
 
 std::string bash_value(const std::string& argument) {
@@ -93,8 +93,9 @@ std::string zsh_value(const std::string& argument) {
 
 std::string zsh_option(const Flag& flag) {
   const bool is_switch = flag.argument.empty();
-  return "        " + quoted("*--" + flag.name + (is_switch ? "" : "=") + "[" + escaped(flag.help) +
-                             "]" + (is_switch ? "" : zsh_value(flag.argument)));
+  return "        " +
+         shell_quoted("*--" + flag.name + (is_switch ? "" : "=") + "[" + escaped(flag.help) + "]" +
+                      (is_switch ? "" : zsh_value(flag.argument)));
 }
 
 /// In single quotes of fish.
@@ -141,8 +142,8 @@ std::string bash_completion() {
       for (const Flag& flag : group.flags) {
         words += " --" + flag.name;
         if (!flag.argument.empty()) {
-          values += "    " + quoted(name + " --" + flag.name) + ") " + bash_value(flag.argument) +
-                    "; return ;;\n";
+          values += "    " + shell_quoted(name + " --" + flag.name) + ") " +
+                    bash_value(flag.argument) + "; return ;;\n";
         }
       }
     }
@@ -161,7 +162,7 @@ std::string zsh_completion() {
       continue;
     }
     const CommandAbout about = command.about();
-    names += "      " + quoted(std::string(command.name) + ":" + command.help) + "\n";
+    names += "      " + shell_quoted(std::string(command.name) + ":" + command.help) + "\n";
     options += "    " + std::string(command.name) + ")\n      _arguments -S \\\n";
     for (const FlagGroup& group : about.flags) {
       for (const Flag& flag : group.flags) {
@@ -170,7 +171,7 @@ std::string zsh_completion() {
     }
     options += "        '--help[this text]'";
     if (!about.words.empty()) {
-      options += " \\\n        " + quoted("1:word:(" + join(about.words, " ") + ")");
+      options += " \\\n        " + shell_quoted("1:word:(" + join(about.words, " ") + ")");
     }
     options += "\n      ;;\n";
   }

@@ -1,6 +1,7 @@
 #include "base/log_level.h"
 
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,19 +10,43 @@
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/flags.h"
 
-/// `kintsugi log-level`: what a running proxy logs (OP-303).
+/// `kintsugi log-level`: what running processes log (OP-303).
 namespace kintsugi::cmd {
 namespace {
 
 struct Options {
-  std::string admin, period;
+  std::string admin, process, period;
 };
 
 FlagTable flag_table(Options& options) {
   return {{"Options",
            {admin_flag(options.admin),
+            {"process", "NAME|all", "proxy",
+             "whose: proxy, the name of a shard, worker-ROLE; all: of everyone with a socket "
+             "beside that of --admin",
+             into(options.process)},
             {"for", "TIME", "", "after that it is what it was before: 30s, 10m, 2h",
              into(options.period)}}}};
+}
+
+/// "debug, in 598 s info again".
+std::string shown(const krm::Json& answer) {
+  const krm::Json* const left = answer.find("secondsLeft");
+  std::string text(answer.text({"level"}));
+  if (left != nullptr) {
+    text += ", in " + std::to_string(left->as_integer()) + " s " +
+            std::string(answer.text({"after"})) + " again";
+  }
+  return text;
+}
+
+/// By the names of processes; with one "" nobody is named.
+Expected<std::map<std::string, std::string>> sockets_of(const Options& options) {
+  const std::string admin = admin_socket(options.admin);
+  if (options.process.empty()) {
+    return std::map<std::string, std::string>{{"", admin}};
+  }
+  return process_sockets(admin, options.process);
 }
 
 }  // namespace
@@ -29,8 +54,8 @@ FlagTable flag_table(Options& options) {
 CommandAbout log_level_about() {
   Options options;
   return {"kintsugi log-level [error|warn|info|debug] [options]",
-          "What a running proxy logs, asked and changed at its admin socket. A change is gone when "
-          "the proxy starts\nagain.",
+          "What running processes log, asked and changed at their admin sockets. A change is gone "
+          "when the process\nstarts again.",
           {"error", "warn", "info", "debug"},
           without_setters(flag_table(options))};
 }
@@ -53,19 +78,21 @@ int run_log_level(const std::vector<std::string>& arguments) {
     target += "?level=" + words->front();
     target += options.period.empty() ? "" : "&for=" + percent_encode(options.period);
   }
-  const auto answer =
-      ask_admin(admin_socket(options.admin), target, words->empty() ? "GET" : "PUT");
-  if (!answer) {
-    return complain("log-level", answer.error());
+  const auto sockets = sockets_of(options);
+  if (!sockets) {
+    return complain("log-level", sockets.error());
   }
-  const krm::Json* const left = answer->find("secondsLeft");
-  std::string text(answer->text({"level"}));
-  if (left != nullptr) {
-    text += ", in " + std::to_string(left->as_integer()) + " s " +
-            std::string(answer->text({"after"})) + " again";
+  int status = 0;
+  for (const auto& [name, socket] : *sockets) {
+    const auto answer = ask_admin(socket, target, words->empty() ? "GET" : "PUT");
+    if (!answer) {
+      status = complain("log-level", answer.error());
+      continue;
+    }
+    const std::string before = sockets->size() == 1 ? "" : name + ": ";
+    std::printf("%s%s\n", before.c_str(), shown(*answer).c_str());
   }
-  std::printf("%s\n", text.c_str());
-  return 0;
+  return status;
 }
 
 }  // namespace kintsugi::cmd

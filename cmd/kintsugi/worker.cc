@@ -88,7 +88,9 @@ FlagTable flag_table(Options& options) {
         {"metrics-bind-address", "ADDRESS:PORT", "", "where /metrics is; 0: nowhere",
          into_optional(said.metrics)},
         {"health-probe-bind-address", "ADDRESS:PORT", "",
-         "where /livez, /healthz and /readyz are; 0: nowhere", into_optional(said.health)}}}};
+         "where /livez, /healthz and /readyz are; 0: nowhere", into_optional(said.health)},
+        {"admin-socket", "PATH", "", "Unix socket where `kintsugi log-level` asks",
+         into_optional(said.admin_socket)}}}};
 }
 
 /// What a process for one role is told besides its name, folder and addresses.

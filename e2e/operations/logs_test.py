@@ -59,6 +59,26 @@ class Logs(unittest.TestCase):
             kit.eventually(lambda: level(admin=admin).stdout == "info\n", what="the level before")
             self.assertEqual(level("error", admin=admin).stdout, "error\n")
 
+    def test_OP_303_the_level_of_shards_and_of_all(self):
+        self.assertEqual(level("info", "--process", "shard-1").stdout, "info\n")
+        log = installation.state / "logs/shard-1.log"
+        self.assertIn("the log's level was changed", log.read_text())
+        self.assertEqual(level("--process", "all").stdout, "proxy: debug\nroot: debug\nshard-1: info\n")
+        self.assertRegex(level("debug", "--for", "1s", "--process", "shard-1").stdout, r"^debug, in [01] s info again\n$")
+        kit.eventually(lambda: level("--process", "shard-1").stdout == "info\n", what="the level before")
+        pid = installation.pid("shard-1")
+        installation.kill("shard-1")  # its socket is left behind
+        kit.eventually(lambda: installation.pid("shard-1") != pid and level("--process", "shard-1").stdout == "debug\n", what="another process")
+        nobody = level("--process", "shard-7")
+        self.assertEqual((nobody.returncode, nobody.stdout), (1, ""))
+        self.assertIn("no process shard-7 has a socket in ", nobody.stderr)
+        socket = installation.state / "run/admin-shard-1.sock"
+        self.assertEqual(socket.stat().st_mode & 0o777, 0o600)
+        for method, path, wanted in (("POST", "/debug/log?level=info", 405), ("PUT", "/debug/log?level=loud", 400), ("GET", "/metrics", 404), ("PUT", "/x", 405)):
+            answer = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", method, "--unix-socket", str(socket), f"http://admin{path}"],
+                                    capture_output=True, text=True, timeout=30, check=True)
+            self.assertEqual(answer.stdout, str(wanted), (method, path))
+
     def test_OP_303_what_is_no_level_and_no_time(self):
         wrong = level("loud")
         self.assertEqual((wrong.returncode, wrong.stderr), (2, 'kintsugi log-level: "loud" is none of error, warn, info, debug; '

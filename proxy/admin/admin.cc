@@ -6,10 +6,10 @@
 
 #include "krm/json.h"
 #include "krm/request_info.h"
-#include "proxy/admin/internal/log_control.h"
 #include "proxy/admin/why_not_ready.h"
 #include "proxy/console/console.h"
 #include "serving/answer.h"
+#include "serving/log_control.h"
 #include "serving/waiting_request.h"
 
 namespace kintsugi::proxy {
@@ -326,7 +326,7 @@ class WaitForLoops final : public http::RequestHandler {
 
 AdminHandler::AdminHandler(AdminParams params)
     : params_(std::move(params)),
-      log_(std::make_unique<LogControl>(params_.loop)),
+      log_(std::make_unique<serving::LogControl>(params_.loop)),
       console_(std::make_unique<Console>(params_)) {}
 
 AdminHandler::~AdminHandler() = default;

@@ -27,6 +27,10 @@
 #include "topology/feed.h"
 #include "topology/objects.h"
 
+namespace kintsugi::serving {
+class LogControl;
+}
+
 namespace kintsugi::proxy {
 
 /// What one data loop tells the admin side.
@@ -121,7 +125,6 @@ struct AdminParams {
 };
 
 class Console;
-class LogControl;
 
 /// /metrics, /debug/{shards,routes,streams,loops,config,log} and /explain?path= (R-32); POST of
 /// /keys/rotate (GR-210); the console below /ui (OP-701).
@@ -141,7 +144,7 @@ class AdminHandler final : public http::Handler {
   [[nodiscard]] std::unique_ptr<http::RequestHandler> rotate_keys(http::RequestHead head,
                                                                   http::ResponseStream& stream);
   AdminParams params_;
-  std::unique_ptr<LogControl> log_;
+  std::unique_ptr<serving::LogControl> log_;
   std::unique_ptr<Console> console_;
 };
 

@@ -226,6 +226,7 @@ WorkerConfig config_of_role(const Layout& layout, const RoleNames& names,
   config.data_dir = layout.worker(names.role) + "/data";
   config.metrics = {layout.worker_metrics(names.role), 0};
   config.health = {layout.worker_health(names.role), 0};
+  config.admin_socket = layout.worker_admin_socket(names.role);
   config.roles = {std::move(role)};
   return config;
 }

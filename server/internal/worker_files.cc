@@ -9,6 +9,11 @@
 
 namespace kintsugi::server {
 
+std::string admin_socket_of(const WorkerConfig& config) {
+  return config.admin_socket.empty() ? WorkerFiles{config.data_dir}.admin_socket()
+                                     : config.admin_socket;
+}
+
 Expected<FileLock> lock_worker_folder(const std::string& folder) {
   if (auto made = make_directories(folder); !made) {
     return fail(std::move(made.error()));

@@ -28,7 +28,8 @@ WorkerSupervisor::WorkerSupervisor(const WorkerOptions& options)
     : loop_("worker"),
       signals_(loop_, {SIGINT, SIGTERM, SIGHUP, SIGCHLD},
                [this](int number) { on_signal(number); }),
-      patience_(loop_) {
+      patience_(loop_),
+      admin_path_(admin_socket_of(options.config)) {
   const WorkerFiles files{options.config.data_dir};
   std::vector<WorkerPart*> parts;
   for (const WorkerRoleConfig& role : options.config.roles) {
@@ -42,7 +43,8 @@ WorkerSupervisor::WorkerSupervisor(const WorkerOptions& options)
                             options.child_arguments.end());
     for (std::string more : {"--roles=" + role.name, "--data-dir=" + options.config.data_dir,
                              "--metrics-bind-address=" + params.metrics_socket,
-                             "--health-probe-bind-address=" + params.health_socket}) {
+                             "--health-probe-bind-address=" + params.health_socket,
+                             "--admin-socket=" + files.admin_socket(role.name)}) {
       params.arguments.push_back(std::move(more));
     }
     children_.push_back(std::make_unique<WorkerChild>(loop_, std::move(params)));
@@ -60,6 +62,7 @@ Expected<void> WorkerSupervisor::start() {
   if (auto opened = listeners_->open(); !opened) {
     return opened;
   }
+  admin_.emplace(loop_, admin_path_);
   ::setenv(kWorkerSupervisor, std::to_string(::getpid()).c_str(), 1);
   for (const auto& child : children_) {
     child->start();

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "net/loop.h"
 #include "net/signals.h"
+#include "server/internal/process_socket.h"
 #include "server/internal/worker_child.h"
 #include "server/internal/worker_listeners.h"
 #include "server/worker_program.h"
@@ -37,6 +39,8 @@ class WorkerSupervisor {
   std::vector<std::unique_ptr<WorkerChild>> children_;
   std::unique_ptr<WorkerListeners> listeners_;
   net::Timer patience_;
+  const std::string admin_path_;
+  std::optional<ProcessSocket> admin_;
   bool stopping_ = false;
 };
 

@@ -7,7 +7,7 @@
 #include "krm/request_info.h"
 #include "net/loop.h"
 
-namespace kintsugi::proxy {
+namespace kintsugi::serving {
 
 /// /debug/log: GET tells what level is logged, PUT ?level=debug[&for=10m] changes it, with `for` (1
 /// s to 24 h) until then (OP-303). Both answer {"level", "secondsLeft", "after"}, the last two only
@@ -25,4 +25,4 @@ class LogControl {
   LogLevel after_ = LogLevel::kInfo;  ///< from then on
 };
 
-}  // namespace kintsugi::proxy
+}  // namespace kintsugi::serving

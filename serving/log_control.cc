@@ -1,4 +1,4 @@
-#include "proxy/admin/internal/log_control.h"
+#include "serving/log_control.h"
 
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 #include "krm/json.h"
 #include "serving/answer.h"
 
-namespace kintsugi::proxy {
+namespace kintsugi::serving {
 namespace {
 
 /// "30s", "10m", "2h"; up to a day.
@@ -37,14 +37,14 @@ std::unique_ptr<http::RequestHandler> LogControl::on_request(const http::Request
     const std::string_view name = query.get("level").value_or("");
     const std::optional<LogLevel> level = parse_log_level(name);
     if (!level) {
-      return serving::answer_text(
+      return answer_text(
           head, stream, 400,
           "level: \"" + std::string(name) + "\" is none of error, warn, info, debug\n");
     }
     const auto said = query.get("for");
     const std::optional<Duration> period = parse_period(said.value_or(""));
     if (said && !period) {
-      return serving::answer_text(
+      return answer_text(
           head, stream, 400,
           "for: \"" + std::string(*said) + "\" is no time from 1s to 24h, such as 10m\n");
     }
@@ -69,7 +69,7 @@ std::unique_ptr<http::RequestHandler> LogControl::on_request(const http::Request
     out["secondsLeft"] = static_cast<std::int64_t>((until_ - Clock::now()) / seconds(1));
     out["after"] = std::string(level_name(after_));
   }
-  return serving::answer_json(head, stream, 200, out.dump_pretty());
+  return answer_json(head, stream, 200, out.dump_pretty());
 }
 
-}  // namespace kintsugi::proxy
+}  // namespace kintsugi::serving
