@@ -33,6 +33,12 @@ def look(*words, expect):
     return findings, last
 
 
+def asked(path):
+    """Of the admin listener."""
+    return subprocess.run(["curl", "-sS", "--unix-socket", str(installation.state / "run/admin.sock"), f"http://admin{path}"], capture_output=True, text=True,
+                          timeout=60, check=True).stdout
+
+
 class ProxyLooks(unittest.TestCase):
     def setUp(self):
         self.proxy = kit.Proxy(installation, {})
@@ -105,6 +111,11 @@ class ProxyLooks(unittest.TestCase):
         try:
             installation.kill("shard-1", signal.SIGSTOP)
             found, last = self.deep(0)
+            # R-32: what people read changes with the metric, at the first probe that fails.
+            kit.eventually(lambda: 'kintsugi_shard_up{shard="shard-1"} 0' in asked("/metrics"), 20, "the metric")
+            table = subprocess.run([str(kit.BINARY), "get", "shards", "--admin", str(installation.state / "run/admin.sock")], capture_output=True, text=True,
+                                   timeout=60, check=True)  # fmt: skip
+            self.assertRegex(table.stdout, r"(?m)^shard-1 +no .*does not answer")
         finally:
             installation.kill("shard-1", signal.SIGCONT)
         self.assertEqual(installation.pid("shard-1"), pid)

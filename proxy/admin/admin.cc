@@ -1,11 +1,14 @@
 #include "proxy/admin/admin.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "krm/json.h"
 #include "krm/request_info.h"
+#include "proxy/admin/shard_health.h"
 #include "proxy/admin/why_not_ready.h"
 #include "proxy/console/console.h"
 #include "serving/answer.h"
@@ -89,7 +92,10 @@ Json hub_json(const FleetReport& fleet) {
 Json shards_json(const topology::Feed& feed, const std::optional<FleetReport>& fleet) {
   Json list = Json::array();
   const auto statuses = feed.status();
+  // As the metrics have it: with the first probe that fails, before requests are kept from it.
+  const std::set<std::string> silent = silent_shards(statuses, {});
   for (const auto& info : feed.index().shards()) {
+    const bool is_silent = silent.contains(info->spec.name);
     Json labels = Json::object();
     for (const auto& [key, value] : info->spec.labels) {
       labels[key] = value;
@@ -100,8 +106,8 @@ Json shards_json(const topology::Feed& feed, const std::optional<FleetReport>& f
                       {"baseURL", info->spec.base_url},
                       {"externalURL", info->spec.external_url},
                       {"virtualWorkspaceURL", info->spec.virtual_workspace_url},
-                      {"up", info->up},
-                      {"cause", info->cause},
+                      {"up", info->up && !is_silent},
+                      {"cause", info->up && is_silent ? "does not answer" : info->cause},
                       {"logicalClusters", static_cast<std::int64_t>(feed.index().owned(info->id))},
                       {"consumers", consumers_json(feed.index(), info->id)}});
     for (const auto& status : statuses) {
