@@ -391,14 +391,40 @@ void ProxyHandler::count(const Route& route) {
 ProxyHandler::Answer ProxyHandler::metrics(Request&& request, http::ResponseStream& stream,
                                            const Route& route) {
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
-  if (identity == nullptr || !identity->user) {
+  const bool is_known = identity != nullptr && identity->user;
+  const auth::BearerPtr token = is_known ? nullptr : request.bearer();
+  if (!is_known && (token == nullptr || params_.token_reviews == nullptr)) {
     return serving::answer_error(request.head, stream, krm::unauthorized());
   }
   if (route.reason != RouteReason::kNone) {
     return serving::answer_error(request.head, stream, krm::method_not_allowed());
   }
+  if (is_known) {
+    return metrics_for({}, std::move(request), stream);
+  }
+  auto waiting = std::make_unique<serving::WaitingRequest>();
+  const auto held = std::make_shared<Request>(std::move(request));
+  // Of the head nothing is shown: who it says that asks has not been stamped by anybody.
+  params_.token_reviews->authenticate(
+      {}, token, stream.peer(), "root",
+      [this, weak = waiting->weak(), held, &stream](Expected<std::optional<auth::UserInfo>> who) {
+        serving::WaitingRequest* const self = *weak;
+        if (self == nullptr || self->closed()) {
+          return;
+        }
+        const bool holds = who && who->has_value();
+        self->go_on(holds ? metrics_for(std::move(*who), std::move(*held), stream)
+                          : serving::answer_error(held->head, stream,
+                                                  who ? krm::unauthorized() : who.error().clone()));
+      });
+  return waiting;
+}
+
+ProxyHandler::Answer ProxyHandler::metrics_for(std::optional<auth::UserInfo> who, Request&& request,
+                                               http::ResponseStream& stream) {
   return admission_.with_right_to(
-      std::move(request), stream, "/metrics", [this, &stream](const Request& authorized) {
+      std::move(request), stream, "/metrics",
+      [this, &stream](const Request& authorized) {
         auto waiting = std::make_unique<serving::WaitingRequest>();
         params_.metrics([weak = waiting->weak(), head = authorized.head,
                          &stream](const std::string& text) {
@@ -408,7 +434,8 @@ ProxyHandler::Answer ProxyHandler::metrics(Request&& request, http::ResponseStre
           }
         });
         return waiting;
-      });
+      },
+      std::move(who));
 }
 
 namespace {

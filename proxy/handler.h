@@ -13,6 +13,7 @@
 #include "aggregation/merge_loop.h"
 #include "aggregation/rights/reviewer.h"
 #include "aggregation/watch/group_log.h"
+#include "auth/authenticator.h"
 #include "auth/authorizer.h"
 #include "auth/request_header.h"
 #include "base/alive.h"
@@ -56,6 +57,9 @@ struct ProxyHandlerParams {
   Overlay& overlay;
   /// Asked for non-resource permissions in root (/shards/<shard>/clusters/…).
   auth::Authorizer& authorizer;
+  /// Whom the shard of root takes the bearer of a token for that only shards can judge; for what
+  /// the proxy answers to itself. Null: nobody is asked.
+  auth::Authenticator* token_reviews = nullptr;
   auth::RequestHeaderConfig identity_headers;
   ForwardLimits limits;
   MountRules mounts = {};
@@ -211,6 +215,9 @@ class ProxyHandler final : public RoutedHandler {
   [[nodiscard]] Answer refuse(const Request& request, http::ResponseStream& stream,
                               const Route& route);
   [[nodiscard]] Answer metrics(Request&& request, http::ResponseStream& stream, const Route& route);
+  /// @param who  nullopt: whom the connection says
+  [[nodiscard]] Answer metrics_for(std::optional<auth::UserInfo> who, Request&& request,
+                                   http::ResponseStream& stream);
   [[nodiscard]] Answer unready(Request&& request, http::ResponseStream& stream);
   [[nodiscard]] Answer probe(Request&& request, http::ResponseStream& stream);
   void count(const Route& route);

@@ -82,20 +82,24 @@ void Admission::add_forwarding_headers(http::RequestHead& head, const http::Peer
 }
 
 Admission::Answer Admission::with_right_to(Request&& request, http::ResponseStream& stream,
-                                           std::string path, Then then) const {
+                                           std::string path, Then then,
+                                           std::optional<auth::UserInfo> who) const {
   auth::Attributes attributes;
   attributes.cluster = "root";
   attributes.is_resource = false;
   attributes.verb = to_lower(request.head.method);
   attributes.path = std::move(path);
-  return with_right(std::move(request), stream, std::move(attributes), std::move(then));
+  return with_right(std::move(request), stream, std::move(attributes), std::move(then),
+                    std::move(who));
 }
 
 Admission::Answer Admission::with_right(Request&& request, http::ResponseStream& stream,
-                                        auth::Attributes attributes, Then then) const {
+                                        auth::Attributes attributes, Then then,
+                                        std::optional<auth::UserInfo> who) const {
   const serving::ConnectionIdentity* identity = serving::identity_of(stream.peer());
-  attributes.user =
-      identity != nullptr && identity->user ? *identity->user : auth::anonymous_user();
+  attributes.user = who                                     ? std::move(*who)
+                    : identity != nullptr && identity->user ? *identity->user
+                                                            : auth::anonymous_user();
   auto waiting = std::make_unique<serving::WaitingRequest>();
   auto held = std::make_shared<Request>(std::move(request));
   params_.authorizer.authorize(attributes, [weak = waiting->weak(), held, attributes, &stream,

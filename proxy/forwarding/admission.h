@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -52,10 +53,12 @@ class Admission {
   void add_forwarding_headers(http::RequestHead& head, const http::PeerInfo& peer) const;
   /// `then` once the caller may use `path` in root.
   [[nodiscard]] Answer with_right_to(Request&& request, http::ResponseStream& stream,
-                                     std::string path, Then then) const;
+                                     std::string path, Then then,
+                                     std::optional<auth::UserInfo> who = {}) const;
   /// `then` once the caller may do what `attributes` say; the user is filled in.
   [[nodiscard]] Answer with_right(Request&& request, http::ResponseStream& stream,
-                                  auth::Attributes attributes, Then then) const;
+                                  auth::Attributes attributes, Then then,
+                                  std::optional<auth::UserInfo> who = {}) const;
   [[nodiscard]] const auth::RequestHeaderConfig& identity_headers() const noexcept {
     return params_.identity_headers;
   }

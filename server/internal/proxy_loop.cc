@@ -186,6 +186,7 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
       .local = *local_,
       .overlay = *overlay_,
       .authorizer = rights,
+      .token_reviews = own_root ? nullptr : authenticator_.get(),
       .identity_headers = {},
       .limits = shared_.config.limits,
       .mounts = {shared_.config.external_url, shared_.config.mount_hosts},
