@@ -38,11 +38,14 @@ class AccessLog(unittest.TestCase):
             self.assertEqual(line["bytes_out"], len(made.body))
             self.assertGreater(line["dur_ms"], 0)
             self.assertGreaterEqual(line["dur_ms"], line["ttfb_ms"])
+            self.assertGreater(line["upstream_ms"], 0)
+            self.assertGreaterEqual(line["dur_ms"], line["upstream_ms"])
             answer = proxy.client("/clusters/*").get(MAPS.replace("namespaces/default/", "") + "?limit=3&token=hunter2")
             self.assertEqual(answer.status, 200, answer)
             line = kit.eventually(lambda: lines_in(log, path="/clusters/*/api/v1/configmaps"), what="the merged list's line")[0]
             self.assertEqual(line["flags"], "MG")
             self.assertNotIn("shard", line)
+            self.assertNotIn("upstream_ms", line)
             proxy.client("/clusters/root:nobody").get("/api")
             self.assertEqual(kit.eventually(lambda: lines_in(log, path="/clusters/root:nobody/api"))[0]["flags"], "NR")
             stranger = kit.Client(f"https://127.0.0.1:{proxy.port}/clusters/root", installation.pki / "serving-ca.crt")
@@ -79,6 +82,24 @@ class AccessLog(unittest.TestCase):
                 return lines_in(log)
 
             kit.eventually(again, what="a line in the new file")
+
+    def test_OP_306_flags_say_why_there_is_no_whole_answer(self):
+        other = kit.certificate(installation.dir, "access-log", "DNS:other")["crt"]
+        with kit.Proxy(installation, {"access_log": {"file": "access.jsonl", "sample": 1}, "backend": {"ca_file": other}}) as proxy:
+            log = proxy.dir / "access.jsonl"
+            self.assertGreaterEqual(proxy.client("/clusters/root").get(MAPS).status, 500)
+            line = kit.eventually(lambda: lines_in(log, path="/clusters/root" + MAPS), what="the line of who was not reached")[0]
+            self.assertEqual((line["flags"], line["shard"]), ("UF", "root"))
+            self.assertNotIn("upstream_ms", line)
+        with kit.Proxy(installation, {"access_log": {"file": "access.jsonl", "sample": 0}}) as proxy:
+            log = proxy.dir / "access.jsonl"
+            watch = proxy.client("").connect()
+            watch.request("GET", "/clusters/root" + MAPS + "?watch=1")
+            watch.getresponse()
+            proxy.process.send_signal(signal.SIGTERM)
+            proxy.process.wait(60)
+            line, = lines_in(log, verb="watch")
+            self.assertEqual((line["code"], line["flags"]), (200, "DR"))
 
     def test_OP_306_lines_of_text(self):
         with kit.Proxy(installation, {"access_log": {"file": "access.log", "sample": 1, "format": "text"}}) as proxy:

@@ -32,7 +32,8 @@ BackendRequests::Answer BackendRequests::mapped(Request&& request, http::Respons
     return serving::answer_error(head, stream, serving::not_known_yet());
   }
   params_.admission.add_forwarding_headers(head, stream.peer());
-  return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
+  return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch, {},
+                 request.note);
 }
 
 BackendRequests::Answer BackendRequests::mounted(Request&& request, http::ResponseStream& stream,
@@ -55,7 +56,8 @@ BackendRequests::Answer BackendRequests::mounted(Request&& request, http::Respon
   ++followed;
   head.target = mount.target;
   params_.admission.add_forwarding_headers(head, stream.peer());
-  return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
+  return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch, {},
+                 request.note);
 }
 
 BackendRequests::Answer BackendRequests::service(Request&& request, http::ResponseStream& stream,
@@ -83,7 +85,7 @@ BackendRequests::Answer BackendRequests::service(Request&& request, http::Respon
     unreachable = [this, shard] { paused_[shard] = params_.forward.loop.now() + kPause; };
   }
   return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch,
-                 std::move(unreachable));
+                 std::move(unreachable), request.note);
 }
 
 topology::ShardId BackendRequests::next_of(const std::vector<topology::ShardId>& shards) {

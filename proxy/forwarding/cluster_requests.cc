@@ -78,7 +78,8 @@ ClusterRequests::Answer ClusterRequests::forward_it(Request&& request, http::Res
   if (unmarks) {
     return forward_unmarked(params_.forward, std::move(head), stream, *client);
   }
-  return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch);
+  return forward(params_.forward, std::move(head), stream, *client, request.target.is_watch, {},
+                 request.note);
 }
 
 ClusterRequests::Answer ClusterRequests::serve(Request&& request, http::ResponseStream& stream,
@@ -146,8 +147,8 @@ ClusterRequests::Answer ClusterRequests::of_one_shard(Request&& request,
   }
   request.head.target = topology::shard_target(shard, "*", trail_of(request));
   params_.admission.add_forwarding_headers(request.head, stream.peer());
-  return forward(params_.forward, std::move(request.head), stream, *client,
-                 request.target.is_watch);
+  return forward(params_.forward, std::move(request.head), stream, *client, request.target.is_watch,
+                 {}, request.note);
 }
 
 ClusterRequests::Answer ClusterRequests::shard_apply(Request& request, http::ResponseStream& stream,

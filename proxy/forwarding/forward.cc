@@ -24,10 +24,7 @@ namespace kintsugi::proxy {
 namespace {
 
 constexpr std::size_t kHighMark = 64U << 10;
-constexpr std::size_t kAwaited = 64U
-                                 << 10;  ///< bodies up to this size are sent when they are whole
 constexpr std::uint8_t kMaxAttempts = 3;
-constexpr std::size_t kUnread = 3U << 20;  ///< servers refuse what is longer before they read it
 constexpr Duration kRetryPause = milliseconds(25);
 constexpr Duration kRetryWindow = seconds(5);
 
@@ -37,7 +34,7 @@ class Forward final : public http::RequestHandler,
  public:
   Forward(ForwardLoop& shared, http::RequestHead&& head, http::ResponseStream& stream,
           shards::ShardClient& client, bool is_watch, std::function<void()> unreachable,
-          std::string body = {})
+          std::shared_ptr<AccessNote> note, std::string body = {})
       : Watch(auth::proof_of(stream.peer())),
         shared_(shared),
         down_(stream),
@@ -45,7 +42,7 @@ class Forward final : public http::RequestHandler,
         source_(&client),
         server_(*shared.stats.servers.try_emplace(client.name()).first),
         tally_(shared.stats.times, server_.second, head.method, kind_of(head, is_watch),
-               shared.loop.now()),
+               shared.loop.now(), std::move(note)),
         up_side_(*this) {
     const std::string_view method = head.method;
     asks_watch_ = is_watch;
@@ -167,6 +164,7 @@ class Forward final : public http::RequestHandler,
     shards::ShardClient* client = *client_;
     net::Upstream* upstream = client == nullptr ? nullptr : client->upstream();
     if (upstream == nullptr || !client->admit()) {
+      tally_.found_none();
       tell_unreachable();
       refuse(serving::shard_unreachable(watch_), ForwardFault::kFull);
       return;
@@ -178,6 +176,7 @@ class Forward final : public http::RequestHandler,
     if (pending_->attempts++ == 0) {
       stats().overhead.add(Clock::now() - tally_.begun());  // the loop's time is that of its turn
       client->dress(head.headers);
+      tally_.sent(shared_.loop.now());
     }
     const bool has_replay = !pending_->replay.empty();
     pending_->awaits = false;
@@ -247,11 +246,6 @@ class Forward final : public http::RequestHandler,
     if (end && pending_->hold != nullptr) {
       pending_->hold->finish();
     }
-  }
-
-  /// How long the body is said to be; 0: nobody knows.
-  [[nodiscard]] static std::uint64_t announced(const http::RequestHead& head) {
-    return parse_decimal(head.headers.get("content-length")).value_or(0);
   }
 
   /// More of a body of which nothing has been sent is kept now.
@@ -343,6 +337,7 @@ class Forward final : public http::RequestHandler,
     answered_ = end && head.status != 101;
     response_ended_ = end;
     tally_.answered(head.status);
+    tally_.came(shared_.loop.now());
     if (asks_watch_) {
       target_ = std::string_view(pending_->head.target)
                     .substr(pending_->prefix.size(), serving::WatchList::kMostPath);
@@ -419,6 +414,9 @@ class Forward final : public http::RequestHandler,
   void pass_down(std::string_view bytes, bool end) {
     touch();
     tally_.down(bytes.size());
+    if (end && !asks_watch_) {
+      tally_.came(shared_.loop.now());
+    }
     response_ended_ = end;
     down_.send_data(bytes, end);
     if (up_ == nullptr) {
@@ -455,6 +453,7 @@ class Forward final : public http::RequestHandler,
   }
   void end_in_order() noexcept override {
     ending_ = true;
+    tally_.drained();
     if (!response_ended_ && tail_->at_boundary()) {
       end_watch();
     }
@@ -577,7 +576,8 @@ class Forward final : public http::RequestHandler,
 std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::RequestHead&& head,
                                               http::ResponseStream& stream,
                                               shards::ShardClient& client, bool is_watch,
-                                              std::function<void()> unreachable) {
+                                              std::function<void()> unreachable,
+                                              std::shared_ptr<AccessNote> note) {
   serving::RequestLimiter::Pass pass;
   if (is_watch || !head.protocol.empty()) {
     if (Expected<void> room = admit_open(shared, pass, head, stream.peer(), is_watch); !room) {
@@ -585,7 +585,7 @@ std::unique_ptr<http::RequestHandler> forward(ForwardLoop& shared, http::Request
     }
   }
   return holding(std::make_unique<Forward>(shared, std::move(head), stream, client, is_watch,
-                                           std::move(unreachable)),
+                                           std::move(unreachable), std::move(note)),
                  std::move(pass));
 }
 
@@ -593,7 +593,7 @@ std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared, http::R
                                                     http::ResponseStream& stream,
                                                     shards::ShardClient& client, std::string body) {
   head.end_stream = body.empty();
-  return std::make_unique<Forward>(shared, std::move(head), stream, client, false, nullptr,
+  return std::make_unique<Forward>(shared, std::move(head), stream, client, false, nullptr, nullptr,
                                    std::move(body));
 }
 

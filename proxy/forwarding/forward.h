@@ -14,6 +14,7 @@
 #include "net/loop.h"
 #include "proxy/forwarding/move_holds.h"
 #include "proxy/forwarding/request_tally.h"
+#include "proxy/routing/access_note.h"
 #include "serving/fair_seats.h"
 #include "serving/process_limits.h"
 #include "serving/refusals.h"
@@ -110,9 +111,11 @@ struct ForwardLoop {
 /// retry.
 /// @param is_watch  it asks for a watch (krm::RequestTarget::is_watch).
 /// @param unreachable called once when the shard did not answer. May be empty.
+/// @param note  for the access log; null: there is none
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward(
     ForwardLoop& shared, http::RequestHead&& head, http::ResponseStream& stream,
-    shards::ShardClient& client, bool is_watch, std::function<void()> unreachable = {});
+    shards::ShardClient& client, bool is_watch, std::function<void()> unreachable = {},
+    std::shared_ptr<AccessNote> note = nullptr);
 /// The same of a request whose body is here already, and given back to the client's window.
 [[nodiscard]] std::unique_ptr<http::RequestHandler> forward_whole(ForwardLoop& shared,
                                                                   http::RequestHead&& head,

@@ -94,8 +94,8 @@ void ServerTally::add(const ServerTally& other) {
 }
 
 RequestTally::RequestTally(RequestTimes& times, ServerTally& server, std::string_view method,
-                           Kind kind, TimePoint now) noexcept
-    : times_(times), server_(server), begun_(now), kind_(kind) {
+                           Kind kind, TimePoint now, std::shared_ptr<AccessNote> note) noexcept
+    : times_(times), server_(server), begun_(now), note_(std::move(note)), kind_(kind) {
   const auto* const found = std::find_if(kMethods.begin(), kMethods.end(),
                                          [&](const Method& one) { return one.name == method; });
   method_ = found == kMethods.end() ? "" : found->name;
@@ -111,6 +111,46 @@ void RequestTally::answered(int code) {
   if (code_ == 0) {
     code_ = code;
     ++server_.requests[{verb_, code}];
+  }
+}
+
+void RequestTally::sent(TimePoint now) noexcept {
+  if (note_ != nullptr) {
+    note_->sent = now;
+  }
+}
+
+void RequestTally::sent_again(ForwardFault why) noexcept {
+  ++server_.retries[static_cast<std::size_t>(why)];
+  if (note_ != nullptr) {
+    note_->was_retried = true;
+  }
+}
+
+void RequestTally::came(TimePoint now) noexcept {
+  if (note_ != nullptr) {
+    note_->upstream = now - note_->sent;
+  }
+}
+
+void RequestTally::failed(ForwardFault why) noexcept {
+  ++server_.failures[static_cast<std::size_t>(why)];
+  if (note_ != nullptr) {
+    note_->connect_failed = why == ForwardFault::kConnect || why == ForwardFault::kTls;
+    note_->timed_out = why == ForwardFault::kTimeout;
+    note_->was_lost = why == ForwardFault::kLost || why == ForwardFault::kNotProcessed;
+  }
+}
+
+void RequestTally::found_none() noexcept {
+  if (note_ != nullptr) {
+    note_->none_up = true;
+  }
+}
+
+void RequestTally::drained() noexcept {
+  if (note_ != nullptr) {
+    note_->is_drained = true;
   }
 }
 

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/time.h"
+#include "proxy/routing/access_note.h"
 
 /// What kcp's front proxy counts of requests.
 namespace kintsugi::proxy {
@@ -77,8 +79,9 @@ class RequestTally {
  public:
   enum class Kind : std::uint8_t { kPlain, kWatch, kUpgrade };  ///< plain ones are timed
   /// @param method  must live as long as the constructor runs. The others outlive this object.
+  /// @param note  for the access log; null: there is none
   RequestTally(RequestTimes& times, ServerTally& server, std::string_view method, Kind kind,
-               TimePoint now) noexcept;
+               TimePoint now, std::shared_ptr<AccessNote> note) noexcept;
   void up(std::size_t count) noexcept { server_.up += count; }
   void down(std::size_t count) noexcept {
     server_.down += count;
@@ -88,8 +91,16 @@ class RequestTally {
   [[nodiscard]] std::uint64_t down() const noexcept { return down_; }
   /// The first one counts.
   void answered(int code);
-  void sent_again(ForwardFault why) noexcept { ++server_.retries[static_cast<std::size_t>(why)]; }
-  void failed(ForwardFault why) noexcept { ++server_.failures[static_cast<std::size_t>(why)]; }
+  /// For the first time.
+  void sent(TimePoint now) noexcept;
+  void sent_again(ForwardFault why) noexcept;
+  /// The answer's head, or its end.
+  void came(TimePoint now) noexcept;
+  void failed(ForwardFault why) noexcept;
+  /// Nobody is up who could be asked.
+  void found_none() noexcept;
+  /// The proxy ends it, in order.
+  void drained() noexcept;
   [[nodiscard]] TimePoint begun() const noexcept { return begun_; }
   /// Once, at last.
   void end(TimePoint now);
@@ -99,6 +110,7 @@ class RequestTally {
   ServerTally& server_;
   std::string_view method_, verb_;  // of tables
   TimePoint begun_;
+  const std::shared_ptr<AccessNote> note_;
   std::uint64_t down_ = 0;
   int code_ = 0;
   Kind kind_;

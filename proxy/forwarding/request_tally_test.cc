@@ -11,7 +11,7 @@ TEST(RequestTally, WhenRequestsEnd_FP140_FP083_TimesAndBytesAreCounted) {
   const TimePoint begin = TimePoint() + seconds(5);
   const auto ask = [&](const char* method, int code, Duration took,
                        RequestTally::Kind kind = RequestTally::Kind::kPlain) {
-    RequestTally tally(times, server, method, kind, begin);
+    RequestTally tally(times, server, method, kind, begin, nullptr);
     tally.up(5);
     tally.down(11);
     if (code != 0) {
@@ -54,8 +54,8 @@ TEST(RequestTally, WhileRequestsRun_TheyAreOpenAndTheFirstCodeCounts) {
   RequestTimes times;
   ServerTally server;
   const TimePoint now = TimePoint() + seconds(5);
-  RequestTally watch(times, server, "GET", RequestTally::Kind::kWatch, now);
-  RequestTally write(times, server, "PUT", RequestTally::Kind::kPlain, now);
+  RequestTally watch(times, server, "GET", RequestTally::Kind::kWatch, now, nullptr);
+  RequestTally write(times, server, "PUT", RequestTally::Kind::kPlain, now, nullptr);
   EXPECT_EQ(server.streams, 2U);
   EXPECT_EQ(server.watches, 1U);
   write.sent_again(forward_fault_of(Errc::kNotProcessed));
@@ -77,6 +77,36 @@ TEST(RequestTally, WhileRequestsRun_TheyAreOpenAndTheFirstCodeCounts) {
   watch.end(now);
   EXPECT_EQ(server.watches, 0U);
   EXPECT_EQ(forward_fault_name(ForwardFault::kNotProcessed), "not-processed");
+}
+
+TEST(RequestTally, WhileRequestsRun_OP_306_TheAccessLogIsTold) {
+  RequestTimes times;
+  ServerTally server;
+  const TimePoint begin = TimePoint() + seconds(5);
+  const auto note = std::make_shared<AccessNote>();
+  RequestTally tally(times, server, "GET", RequestTally::Kind::kPlain, begin, note);
+  tally.sent(begin + seconds(1));
+  tally.sent_again(ForwardFault::kConnect);
+  EXPECT_TRUE(note->was_retried);
+  EXPECT_LT(note->upstream, Duration());
+  tally.came(begin + seconds(3));
+  EXPECT_EQ(note->upstream, seconds(2));
+  for (const auto& [fault, flags] : std::map<ForwardFault, std::array<bool, 3>>{
+           {ForwardFault::kConnect, {true, false, false}},
+           {ForwardFault::kTls, {true, false, false}},
+           {ForwardFault::kTimeout, {false, true, false}},
+           {ForwardFault::kLost, {false, false, true}},
+           {ForwardFault::kNotProcessed, {false, false, true}},
+           {ForwardFault::kFull, {false, false, false}}}) {
+    tally.failed(fault);
+    EXPECT_EQ((std::array<bool, 3>{note->connect_failed, note->timed_out, note->was_lost}), flags)
+        << forward_fault_name(fault);
+  }
+  EXPECT_FALSE(note->none_up || note->is_drained);
+  tally.found_none();
+  tally.drained();
+  EXPECT_TRUE(note->none_up && note->is_drained);
+  tally.end(begin);
 }
 
 TEST(RequestTally, WhenRequestsAreSent_R31_TheirTimeAtTheProxyIsCounted) {

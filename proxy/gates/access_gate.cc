@@ -54,6 +54,7 @@ class AccessGate::Logged final : public serving::PassThrough {
   }
   void reset(Errc cause) noexcept override {
     was_reset_ = true;
+    was_evicted_ = cause == Errc::kOverloaded;
     serving::PassThrough::reset(cause);
   }
   void on_data(std::string_view bytes, bool end) noexcept override {
@@ -84,7 +85,8 @@ class AccessGate::Logged final : public serving::PassThrough {
                             .in = in_,
                             .out = out_,
                             .was_cut = was_cut,
-                            .client_went = was_cut && !was_reset_};
+                            .client_went = was_cut && !was_reset_,
+                            .was_evicted = was_evicted_};
     if (always_told(event, goes_on_, gate_.config_.slow) || gate_.is_chosen()) {
       gate_.write_(gate_.config_.as_text ? access_text(event) : access_json(event));
     }
@@ -101,7 +103,7 @@ class AccessGate::Logged final : public serving::PassThrough {
   Duration first_ = Duration(-1);
   std::uint64_t in_ = 0, out_ = 0;
   int code_ = 0;
-  bool ended_ = false, was_reset_ = false;
+  bool ended_ = false, was_reset_ = false, was_evicted_ = false;
 };
 
 std::unique_ptr<http::RequestHandler> AccessGate::on_request(

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/strings.h"
 #include "http/handler.h"
 #include "net/body_gate.h"
 #include "net/loop.h"
@@ -19,6 +20,11 @@
 
 /// A request that is forwarded, and what it counts as. Private to proxy/forwarding/.
 namespace kintsugi::proxy {
+
+/// Bodies up to this size are sent when they are whole.
+inline constexpr std::size_t kAwaited = 64U << 10;
+/// Servers refuse what is longer before they read it.
+inline constexpr std::size_t kUnread = 3U << 20;
 
 inline net::UpstreamClass class_of(std::string_view method, bool watch) {
   if (watch) {
@@ -54,6 +60,11 @@ struct Pending {
   Pending(net::Loop& loop, http::RequestHead&& asked)
       : head(std::move(asked)), first_attempt(loop.now()), timer(loop) {}
 };
+
+/// How long the body is said to be; 0: nobody knows.
+inline std::uint64_t announced(const http::RequestHead& head) {
+  return parse_decimal(head.headers.get("content-length")).value_or(0);
+}
 
 inline RequestTally::Kind kind_of(const http::RequestHead& head, bool is_watch) noexcept {
   return is_watch && head.method == "GET"     ? RequestTally::Kind::kWatch

@@ -104,11 +104,17 @@ std::string access_flags(const AccessEvent& event) {
     }
   };
   add(event.note.has_no_route, "NR");
+  add(event.note.none_up, "UH");
+  add(event.note.connect_failed, "UF");
+  add(event.note.timed_out, "UT");
+  add(event.note.was_retried, "RT");
   add(event.code == kTooMany, "RL");
   add(event.note.is_served_here, "LO");
   add(event.note.is_merged, "MG");
   add(event.client_went, "DC");
-  add(event.was_cut && !event.client_went, "UC");
+  add(event.note.was_lost || (event.was_cut && !event.client_went && !event.was_evicted), "UC");
+  add(event.note.is_drained, "DR");
+  add(event.was_evicted, "EV");
   return out.empty() ? "-" : out;
 }
 
@@ -119,6 +125,9 @@ std::string access_json(const AccessEvent& event) {
   line.digits("dur_ms", milliseconds_text(event.took));
   if (event.first >= Duration()) {
     line.digits("ttfb_ms", milliseconds_text(event.first));
+  }
+  if (event.note.upstream >= Duration()) {
+    line.digits("upstream_ms", milliseconds_text(event.note.upstream));
   }
   line.text("proto", event.version == 1 ? "HTTP/1.1" : "HTTP/2");
   line.text("method", shown_text(event.method, kMostText));

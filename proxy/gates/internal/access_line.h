@@ -24,6 +24,7 @@ struct AccessEvent {
   std::uint64_t in = 0, out = 0;  ///< body bytes from and to the client
   bool was_cut = false;           ///< the answer ended before its end
   bool client_went = false;       ///< since the client did not want it any more
+  bool was_evicted = false;       ///< since the client did not read, or memory ran short
 };
 
 /// "DC", "LO,RL": why it went as it did; "-": nothing to tell (docs/configuration.md).
