@@ -16,6 +16,7 @@
 #include "base/log_level.h"
 #include "base/log_output.h"
 #include "base/strings.h"
+#include "base/trace.h"
 #include "base/version.h"
 
 namespace kintsugi {
@@ -133,6 +134,14 @@ void ProcessMetrics::fill(MetricFamilies& out) const {
   out.counter("kintsugi_log_dropped_total",
               "lines that nobody took: who reads did not read, or the disk was full",
               logged.dropped);
+  const TraceStats traces = trace_stats();
+  out.counter("kintsugi_otlp_spans_total",
+              "spans by what became of them: taken by the collector, refused or never taken by it, "
+              "or dropped since nobody had room",
+              {"result"});
+  out.sample({"sent"}, traces.sent);
+  out.sample({"failed"}, traces.failed);
+  out.sample({"dropped"}, traces.dropped);
   out.counter("kintsugi_silent_loops_total", "loops that took no turn for 10 s", silent_loops());
   out.counter("kintsugi_memory_shortages_total", "allocations that had to use the reserve",
               memory_shortages());

@@ -23,6 +23,7 @@
 #include "controlplane/clusters/root_view.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "serving/trace_gate.h"
 #include "store/books.h"
 #include "store/store.h"
 
@@ -76,6 +77,7 @@ struct ShardServerParams {
   /// with virtual workspaces at a port of their own, and knows the tokens of this CSV
   /// (auth::TokenFile).
   bool as_kcp = false;
+  std::optional<serving::TraceRules> tracing;  ///< nullopt: no spans are collected
   Secret tokens{};
   /// For metrics; null: one of its own.
   std::shared_ptr<AbuseTotals> abuse;

@@ -4,6 +4,7 @@
 
 #include "base/guard.h"
 #include "base/strings.h"
+#include "base/trace.h"
 #include "net/upstream.h"
 
 namespace kintsugi::net {
@@ -35,6 +36,10 @@ class Exchange : public http::ResponseHandler, public std::enable_shared_from_th
   void start(Upstream& upstream, FetchRequest request) {
     name_ = request.method + " " + upstream.params().url.authority() + request.target;
     upstream_ = &upstream;
+    if (const TraceParent* const trace = is_tracing() ? current_trace() : nullptr;
+        trace != nullptr && !request.headers.contains("traceparent")) {
+      request.headers.add("traceparent", trace_parent_text(*trace));
+    }
     const Duration timeout = request.timeout + upstream.round_trip();
     const UpstreamClass kind = request.kind;
     stream_ = &upstream.open(kind, make_head(upstream, request), *this);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "base/trace.h"
 #include "net/loop.h"
 
 /// Coroutines for control-plane code: a Task is one, a Job runs one, `sleep` and Answer are what it
@@ -36,8 +37,10 @@ struct Run {
   bool running = false;    ///< one of the frames is on the stack
   bool done = false;       ///< the outermost has come to its end
   bool abandoned = false;  ///< the Job died meanwhile
+  std::optional<TraceParent> trace;
 
   void resume(std::coroutine_handle<> at) {
+    const TraceScope scope(trace ? &*trace : nullptr);
     running = true;
     at.resume();
     running = false;
@@ -152,8 +155,11 @@ class Job {
  public:
   Job() noexcept = default;
   /// Runs `task` until it waits for the first time.
-  explicit Job(Task<> task) : run_(new task_detail::Run) {
+  /// @param trace  what its requests are part of (base/trace.h)
+  explicit Job(Task<> task, const std::optional<TraceParent>& trace = {})
+      : run_(new task_detail::Run) {
     task_detail::Run* const run = run_;
+    run->trace = trace;
     Task<> outermost = catching(std::move(task));
     run->outermost = outermost.frame_;
     outermost.frame_.promise().run = run;

@@ -4,8 +4,11 @@
 #include <array>
 #include <utility>
 
+#include "base/trace.h"
+#include "net/internal/client_span.h"
 #include "net/internal/pool.h"
 #include "net/server_credential.h"
+#include "net/upstream_peer.h"
 
 namespace kintsugi::net {
 namespace {
@@ -31,28 +34,17 @@ class UpstreamImpl final : public Upstream {
       : origin_(loop, std::move(params)),
         pools_{Pool(origin_, UpstreamClass::kWatch), Pool(origin_, UpstreamClass::kRead),
                Pool(origin_, UpstreamClass::kWrite)} {}
+  void set_peer(std::string name) { peer_ = std::move(name); }
 
   http::RequestStream& open(UpstreamClass kind, const http::RequestHead& head,
                             http::ResponseHandler& handler) override {
-    Pool& pool = pools_[static_cast<std::size_t>(kind)];
-    const ServerCredential* const own =
-        origin_.tls != nullptr ? &credential_of(*origin_.tls) : nullptr;
-    const bool says_nothing =
-        own == nullptr || (own->authorization.empty() && own->headers.size() == 0);
-    if (says_nothing && !head.scheme.empty() && !head.authority.empty()) {
-      return pool.open(head, handler);
+    if (is_tracing()) {
+      const auto parent = parse_trace_parent(head.headers.get("traceparent"));
+      if (parent && parent->sampled) {
+        return open_recorded(kind, head, *parent, handler);
+      }
     }
-    http::RequestHead complete = head;
-    if (!says_nothing) {
-      add_own(*own, complete.headers);
-    }
-    if (complete.scheme.empty()) {
-      complete.scheme = origin_.params.url.scheme;
-    }
-    if (complete.authority.empty()) {
-      complete.authority = origin_.authority;
-    }
-    return pool.open(complete, handler);
+    return open_plain(kind, head, handler);
   }
   UpstreamStats stats(UpstreamClass kind) const noexcept override {
     return pools_[static_cast<std::size_t>(kind)].stats();
@@ -78,11 +70,49 @@ class UpstreamImpl final : public Upstream {
   const std::string& last_failure() const noexcept override { return origin_.last_failure; }
 
  private:
+  http::RequestStream& open_recorded(UpstreamClass kind, const http::RequestHead& head,
+                                     const TraceParent& parent, http::ResponseHandler& handler) {
+    auto span = std::make_unique<ClientSpan>(origin_.loop, origin_.params.url, peer_, kind, head,
+                                             parent, handler);
+    http::RequestHead linked = head;
+    linked.headers.set("traceparent", span->trace_parent());
+    span->begin(open_plain(kind, linked, *span));
+    return *span.release();  // it ends its own life
+  }
+
+  http::RequestStream& open_plain(UpstreamClass kind, const http::RequestHead& head,
+                                  http::ResponseHandler& handler) {
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    const ServerCredential* const own =
+        origin_.tls != nullptr ? &credential_of(*origin_.tls) : nullptr;
+    const bool says_nothing =
+        own == nullptr || (own->authorization.empty() && own->headers.size() == 0);
+    if (says_nothing && !head.scheme.empty() && !head.authority.empty()) {
+      return pool.open(head, handler);
+    }
+    http::RequestHead complete = head;
+    if (!says_nothing) {
+      add_own(*own, complete.headers);
+    }
+    if (complete.scheme.empty()) {
+      complete.scheme = origin_.params.url.scheme;
+    }
+    if (complete.authority.empty()) {
+      complete.authority = origin_.authority;
+    }
+    return pool.open(complete, handler);
+  }
+
   Origin origin_;
   std::array<Pool, 3> pools_;
+  std::string peer_;  // of spans
 };
 
 }  // namespace
+
+void name_peer(Upstream& upstream, std::string name) {
+  static_cast<UpstreamImpl&>(upstream).set_peer(std::move(name));
+}
 
 Origin::Origin(Loop& the_loop, UpstreamParams the_params)
     : loop(the_loop),

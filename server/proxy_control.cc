@@ -167,6 +167,9 @@ Expected<void> ProxyControl::open() {
   if (auto result = open_access_log(); !result) {
     return result;
   }
+  if (auto result = open_tracing(); !result) {
+    return result;
+  }
   if (auto result = open_audit_log(*files->audit_policy); !result) {
     return result;
   }

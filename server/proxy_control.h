@@ -21,6 +21,7 @@
 #include "net/loop.h"
 #include "net/signals.h"
 #include "net/ticket_keys.h"
+#include "net/trace_exporter.h"
 #include "proxy/admin/admin.h"
 #include "proxy/admin/admin_gate.h"
 #include "proxy/config/config.h"
@@ -85,6 +86,7 @@ class ProxyControl {
   [[nodiscard]] Expected<void> open_admin();
   [[nodiscard]] Expected<void> open_audit_log(const auth::AuditPolicy& policy);
   [[nodiscard]] Expected<void> open_access_log();
+  [[nodiscard]] Expected<void> open_tracing();
   void take_audit_policy(std::shared_ptr<const auth::AuditPolicy> policy);
   [[nodiscard]] proxy::ExplainSources explain_sources();
   /// What the data loops are asked for and only the control loop knows.
@@ -174,6 +176,7 @@ class ProxyControl {
   std::uint64_t ready_turn_ = 0;
   std::unique_ptr<auth::AuditLog> audit_;              ///< null: there is none
   std::unique_ptr<auth::AuditLog> access_log_;         ///< null: there is none
+  std::unique_ptr<net::TraceExporter> traces_;         ///< null: no spans are collected
   std::unique_ptr<auth::AuditWebhook> audit_webhook_;  ///< null: there is none
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;

@@ -12,6 +12,7 @@
 #include "server/internal/etcd_opening.h"
 #include "server/internal/exec_plugin.h"
 #include "server/internal/store_note.h"
+#include "server/internal/tracing.h"
 #include "server/internal/webhook_server.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
@@ -256,6 +257,15 @@ Expected<void> ProxyControl::open_access_log() {
   }
   access_log_ = std::move(*log);
   shared_->access_log = [log = access_log_.get()](std::string line) { log->add(std::move(line)); };
+  return {};
+}
+
+Expected<void> ProxyControl::open_tracing() {
+  auto traces = start_tracing(config_.tracing, "kintsugi-proxy", "");
+  if (!traces) {
+    return fail(std::move(traces.error()));
+  }
+  traces_ = std::move(*traces);
   return {};
 }
 

@@ -36,6 +36,7 @@
 #include "server/internal/replica_keeper.h"
 #include "server/internal/shard_credentials.h"
 #include "server/internal/shard_store.h"
+#include "server/internal/tracing.h"
 #include "server/internal/webhook_server.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
@@ -76,6 +77,11 @@ class ShardProgram {
         return done;
       }
     }
+    if (auto traces = start_tracing(options_.tracing, "kintsugi-shard", options_.name); traces) {
+      traces_ = std::move(*traces);
+    } else {
+      return fail(std::move(traces.error()));
+    }
     admin_.emplace(loop_, options_.layout.shard_admin_socket(options_.name, options_.replica));
     follow_files();
     renew();
@@ -107,6 +113,10 @@ class ShardProgram {
     params.refuses_overlaps = options_.refuses_overlaps;
     params.hides_existence = options_.tenants.hides_existence() && !options_.as_kcp;
     params.as_kcp = options_.as_kcp;
+    if (!options_.tracing.endpoint.empty()) {
+      params.tracing = options_.tracing.rules;
+      params.tracing->takes_asserted = true;
+    }
     params.memory = std::make_shared<MemoryBudget>(
         options_.memory_budget != 0 ? options_.memory_budget : memory_limit() / 4 * 3);
     params.pressure = std::make_shared<serving::MemoryPressure>(options_.memory_budget);
@@ -433,6 +443,7 @@ class ShardProgram {
   const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
   std::unique_ptr<controlplane::ShardServer> server_;
   std::optional<ProcessSocket> admin_;
+  std::unique_ptr<net::TraceExporter> traces_;  ///< null: no spans are collected
   std::unique_ptr<FileWatch> watch_;
   net::Timer renewal_{loop_};
   int status_ = 0;

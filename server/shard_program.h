@@ -13,6 +13,7 @@
 #include "server/layout.h"
 #include "server/tenant_options.h"
 #include "serving/process_limits.h"
+#include "serving/trace_gate.h"
 #include "store/books.h"
 #include "store/etcd/etcd_store.h"
 
@@ -54,6 +55,7 @@ struct ShardOptions {
   TenantOptions tenants;
   Confinement confinement;
   bool as_kcp = false;  ///< ShardServerParams::as_kcp
+  serving::TracingConfig tracing;
   /// Where its data is, instead of in its folder; what depends on the folder is filled in at the
   /// start. Without endpoints: LMDB.
   store::EtcdParams etcd;

@@ -228,6 +228,8 @@ class Installation {
       for (std::string& more : options_.limits.arguments(options_.shards + options_.proxies - 1)) {
         arguments.push_back(std::move(more));
       }
+      arguments.insert(arguments.end(), options_.trace_arguments.begin(),
+                       options_.trace_arguments.end());
       if (auto started = start_server(shard_name(i), std::move(arguments)); !started) {
         return started;
       }

@@ -44,6 +44,8 @@ struct UpOptions {
   std::uint32_t etcd_members = 1;  ///< of the one that `up` runs: 1 or 3
   /// What the processes are told of their logs, for the file that one of them writes.
   std::function<std::vector<std::string>(const std::string& file)> log;
+  serving::TracingConfig tracing;            ///< of all processes
+  std::vector<std::string> trace_arguments;  ///< what a shard is told of it
   bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is
 };
 

@@ -12,6 +12,7 @@
 #include "krm/config_environment.h"
 #include "krm/config_schema.h"
 #include "krm/config_table.h"
+#include "serving/trace_gate.h"
 #include "workers/delivery/delivery_config.h"
 #include "workers/messaging/messaging_config.h"
 
@@ -55,6 +56,7 @@ struct WorkerConfig {
   std::string data_dir = "worker-data";
   WorkerAddress metrics{"127.0.0.1", 8080}, health{"127.0.0.1", 8081};
   std::string admin_socket;  ///< where it is asked (OP-303); "": run/admin.sock in data_dir
+  serving::TracingConfig tracing;
   WorkerIsolation isolation = WorkerIsolation::kProcess;
   std::vector<WorkerRoleConfig> roles;  ///< those that are to run, in their order
 };

@@ -57,6 +57,8 @@ TEST(WorkerConfig, RT6_WhatIsPrintedIsWholeAndReadsBackToTheSame) {
   EXPECT_EQ(printed,
             "apiVersion: kintsugi.dev/v1alpha1\n"
             "kind: WorkerConfiguration\n"
+            "admin:\n"
+            "  socket: \"\"\n"
             "data_dir: /etc/worker-data\n"
             "health_probe_bind_address: \"127.0.0.1:8081\"\n"
             "isolation: process\n"
@@ -78,7 +80,12 @@ TEST(WorkerConfig, RT6_WhatIsPrintedIsWholeAndReadsBackToTheSame) {
             "    server: []\n"
             "    write_budget:\n"
             "      burst: 400\n"
-            "      per_second: 200\n");
+            "      per_second: 200\n"
+            "tracing:\n"
+            "  ca_file: \"\"\n"
+            "  endpoint: \"\"\n"
+            "  headers_file: \"\"\n"
+            "  sampling_per_million: 0\n");
   const auto again = parse_worker_config(printed, "/other/w.yaml", kKnown);
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(render_worker_config(*again), printed);

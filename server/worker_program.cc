@@ -20,6 +20,7 @@
 #include "net/watchdog.h"
 #include "server/files.h"
 #include "server/internal/process_socket.h"
+#include "server/internal/tracing.h"
 #include "server/internal/worker_access.h"
 #include "server/internal/worker_files.h"
 #include "server/internal/worker_host.h"
@@ -67,6 +68,11 @@ class WorkerProcess {
       return opened;
     }
     admin_.emplace(loop_, admin_socket_of(config_));
+    auto traces = start_tracing(config_.tracing, "kintsugi-worker", "");
+    if (!traces) {
+      return fail(std::move(traces.error()));
+    }
+    traces_ = std::move(*traces);
     for (const auto& host : hosts_) {
       if (auto started = host->start(); !started) {
         return started;
@@ -159,6 +165,7 @@ class WorkerProcess {
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   std::unique_ptr<WorkerListeners> listeners_;
   std::optional<ProcessSocket> admin_;
+  std::unique_ptr<net::TraceExporter> traces_;  ///< null: no spans are collected
   net::Timer memory_timer_{loop_}, patience_{loop_};
   std::size_t limit_ = 0;  ///< [bytes] of all roles: memory of a process has no owner
   WorkerMemory memory_ = WorkerMemory::kCalm;

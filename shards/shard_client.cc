@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "net/upstream_peer.h"
 #include "shards/internal/fault_log.h"
 
 namespace kintsugi::shards {
@@ -64,6 +65,7 @@ Expected<void> ShardClient::move_to(const std::string& url) {
     }
   };
   upstream_ = net::Upstream::make(loop_, std::move(*upstream));
+  net::name_peer(*upstream_, params_.name);
   cause_.clear();
   if (params_.probe) {
     schedule_probe({});

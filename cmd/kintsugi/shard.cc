@@ -13,6 +13,7 @@
 #include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
+#include "cmd/kintsugi/trace_flags.h"
 #include "controlplane/admission/definition_admission.h"
 #include "krm/names.h"
 #include "net/congestion.h"
@@ -46,6 +47,7 @@ struct Options {
   server::TenantOptions tenants;
   server::Confinement confinement;
   LogOptions log;
+  serving::TracingConfig tracing;
   bool as_kcp = false;
   std::string validate;  ///< "true", "files", "syntax", "deep"; "": no
 };
@@ -106,6 +108,7 @@ FlagTable flag_table(Options& options) {
              "keys and kubeconfigs that others may read end the start; with this they are warnings",
              into(options.insecure_file_modes)}}},
           log_flags(options.log),
+          trace_flags(options.tracing),
           {"Rights and audit",
            {{"binding-claims-escalation", "refuse|allow", "refuse",
              "whether one may accept permission claims for verbs that one does not hold oneself",
@@ -233,6 +236,10 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   options.tenants = typed.tenants;
   options.confinement = typed.confinement;
   options.as_kcp = typed.as_kcp;
+  options.tracing = typed.tracing;
+  if (auto right = understand(options.tracing); !right) {
+    return fail(std::move(right.error()));
+  }
   return options;
 }
 

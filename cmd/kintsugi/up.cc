@@ -16,6 +16,7 @@
 #include "cmd/kintsugi/revocation_flags.h"
 #include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
+#include "cmd/kintsugi/trace_flags.h"
 #include "net/address_rules.h"
 #include "server/files.h"
 #include "server/layout.h"
@@ -93,6 +94,7 @@ FlagTable flag_table(Options& options) {
          into(options.join_bind)}}},
       {"Certificates", revocation_flags(options.revocations)},
       log_flags(options.log),
+      trace_flags(options.up.tracing),
       {"As kcp does",
        {{"wildcard", "serve|deny", "serve",
          "what the proxy does with /clusters/*: merges all shards, or refuses as kcp does",
@@ -242,6 +244,10 @@ Expected<server::UpOptions> understood(Options typed) {
   if (options.limits.memory_mib == 0) {
     options.limits.memory_mib = server::memory_of_control_group();
   }
+  if (auto right = understand(options.tracing); !right) {
+    return fail(std::move(right.error()));
+  }
+  options.trace_arguments = arguments_of(options.tracing);
   options.layout = {server::absolute_path(typed.dir)};
   options.log = [log = typed.log](const std::string& file) { return arguments_of(log, file); };
   return std::move(options);

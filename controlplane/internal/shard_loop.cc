@@ -542,7 +542,11 @@ Expected<void> ShardLoop::listen(std::uint16_t port, bool shared_port) {
   }
   http::Handler& handler = stand_in_ != nullptr ? static_cast<http::Handler&>(*stand_in_)
                                                 : static_cast<http::Handler&>(*handler_);
-  auto listener = net::Listener::open(loop_, std::move(params), handler);
+  if (params_.tracing) {
+    trace_ = std::make_unique<serving::TraceGate>(*params_.tracing, handler);
+  }
+  auto listener =
+      net::Listener::open(loop_, std::move(params), trace_ != nullptr ? *trace_ : handler);
   if (!listener) {
     return fail(std::move(listener.error()));
   }

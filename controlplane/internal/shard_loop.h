@@ -46,6 +46,7 @@
 #include "kinds/registry.h"
 #include "net/listener.h"
 #include "serving/crowded.h"
+#include "serving/trace_gate.h"
 
 namespace kintsugi::controlplane {
 
@@ -166,6 +167,7 @@ class ShardLoop {
   std::unique_ptr<LocalRootFeed> local_root_;
   std::unique_ptr<RemoteRootFeed> remote_root_;
   std::unique_ptr<ShardHandler> handler_;
+  std::unique_ptr<serving::TraceGate> trace_;                     ///< null: no spans are collected
   std::unique_ptr<StandInHandler> stand_in_, stand_in_services_;  // with as_kcp
   serving::CrowdedHandler crowded_;
   std::unique_ptr<net::Listener> listener_, services_listener_;

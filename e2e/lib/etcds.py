@@ -19,26 +19,30 @@ def go_program():
     return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
 
 
-def folder_of(version):
-    """A folder with the program `etcd` of that version ("3.6"), as of PATH. Raises SkipTest where it cannot be built here."""
+def built(source, program):
+    """A folder with the program of that name, which Go makes of a module here once. Raises SkipTest where it cannot be built here."""
     go = go_program()
     if go is None:
         raise unittest.SkipTest("no Go tool chain on this machine")
-    source = PEERS / version
-    lock = hashlib.sha256((source / "go.sum").read_bytes()).hexdigest()[:16]
-    folder = CACHE / f"etcd-{version}-{lock}"
-    if not (folder / "etcd").exists():
+    lock = hashlib.sha256((source / "go.sum").read_bytes() + (source / "main.go").read_bytes()).hexdigest()[:16]
+    folder = CACHE / f"{source.parent.name}-{source.name}-{lock}"
+    if not (folder / program).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        made = folder / f"etcd.{os.getpid()}"
+        made = folder / f"{program}.{os.getpid()}"
         try:
             run = subprocess.run([go, "build", "-p", "2", "-o", str(made), "."], cwd=source, capture_output=True, text=True, check=False,
                                  timeout=LONGEST_BUILD, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
-            raise unittest.SkipTest(f"etcd {version} was not built within {LONGEST_BUILD} s") from None
+            raise unittest.SkipTest(f"{source.name} was not built within {LONGEST_BUILD} s") from None
         if run.returncode:
-            raise unittest.SkipTest(f"this Go cannot build etcd {version} here: {(run.stdout + run.stderr).strip()[-300:]}")
-        made.rename(folder / "etcd")
+            raise unittest.SkipTest(f"this Go cannot build {source.name} here: {(run.stdout + run.stderr).strip()[-300:]}")
+        made.rename(folder / program)
     return folder
+
+
+def folder_of(version):
+    """A folder with the program `etcd` of that version ("3.6"), as of PATH. Raises SkipTest where it cannot be built here."""
+    return built(PEERS / version, "etcd")
 
 
 class Member:

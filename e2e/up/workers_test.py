@@ -19,8 +19,8 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 class Installed(kit.Installation):
     """With workers of a role."""
 
-    def __init__(self, role="example", shards=2):
-        super().__init__("--workers", role, shards=shards)
+    def __init__(self, *options, role="example", shards=2):
+        super().__init__("--workers", role, *options, shards=shards)
         self.role = role
 
     def ask(self, path, socket=""):
@@ -172,7 +172,7 @@ def known_roles():
 @unittest.skipUnless("messaging" in known_roles(), "this program has no role `messaging`")
 class Messaging(unittest.TestCase):
     def test_the_binding_of_the_examples_works_at_once(self):
-        with Installed("messaging") as installation:
+        with Installed(role="messaging") as installation:
             for shard in ("root", "shard-1"):
                 installation.make_workspace("uses-" + shard, selector={"name": shard})
                 place = f"/clusters/root:uses-{shard}"

@@ -23,6 +23,7 @@
 #include "proxy/routing/local_kinds.h"
 #include "serving/payer_bounds.h"
 #include "serving/request_limits.h"
+#include "serving/trace_gate.h"
 
 namespace kintsugi::proxy {
 
@@ -236,6 +237,7 @@ struct ProxyConfig {
   } ui;
   AuditConfig audit;
   AccessLogConfig access_log;
+  serving::TracingConfig tracing;
   ForwardLimits limits;
   /// What clients may make the process keep [bytes]; 0: 75 % of what it may use.
   std::size_t memory_budget = 0;

@@ -455,6 +455,7 @@ std::vector<std::string> apply_config(proxy::ProxyConfig& running, proxy::ProxyC
   audit.policy_file = next.audit.policy_file;
   keep("audit", next.audit, audit);
   keep("access_log", next.access_log, running.access_log);
+  keep("tracing", next.tracing, running.tracing);
   keep("admin.bind", next.admin.bind, running.admin.bind);
   keep("admin.token_file", next.admin.token_file, running.admin.token_file);
   keep("admin.socket", next.admin.socket, running.admin.socket);

@@ -278,6 +278,9 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
     answers = access_.get();
   }
   entrance_ = std::make_unique<proxy::Entrance>(view_, *answers);
+  if (const serving::TracingConfig& tracing = shared_.config.tracing; !tracing.endpoint.empty()) {
+    trace_ = std::make_unique<serving::TraceGate>(tracing.rules, *entrance_);
+  }
   recheck_watches();
 }
 
@@ -402,7 +405,9 @@ Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
                                                           identities_of(authentication));
   identities_->on_ended([this] { end_unproven(); });
   identities_->serve(params);
-  auto listener = net::Listener::open(loop_, std::move(params), *entrance_);
+  auto listener =
+      net::Listener::open(loop_, std::move(params),
+                          trace_ != nullptr ? static_cast<http::Handler&>(*trace_) : *entrance_);
   if (!listener) {
     return fail(std::move(listener.error()));
   }

@@ -38,6 +38,7 @@
 #include "serving/crowded.h"
 #include "serving/memory_pressure.h"
 #include "serving/process_limits.h"
+#include "serving/trace_gate.h"
 #include "store/store.h"
 #include "topology/identities.h"
 #include "topology/shard_pool.h"
@@ -210,6 +211,7 @@ class ProxyLoop {
   std::unique_ptr<proxy::CorsHandler> cors_;      ///< null: not configured
   std::unique_ptr<proxy::GoawayHandler> goaway_;  ///< null: not configured
   std::unique_ptr<proxy::AccessGate> access_;     ///< null: there is no access log
+  std::unique_ptr<serving::TraceGate> trace_;     ///< null: no spans are collected
   std::unique_ptr<proxy::Entrance> entrance_;
   std::unique_ptr<auth::CertificateProofs> identities_;
   std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_

@@ -203,6 +203,13 @@ std::string proxy_config_text(const UpOptions& options, std::uint32_t index,
   line("wildcard", options.wildcard);
   text += options.tenants.config_text() +
           options.limits.config_text(options.shards + options.proxies - 1);
+  if (!options.tracing.endpoint.empty()) {
+    section("tracing");
+    line("  endpoint", options.tracing.endpoint);
+    line("  sampling_per_million", std::to_string(options.tracing.rules.per_million));
+    list("  ca_file", options.tracing.ca_file);
+    list("  headers_file", options.tracing.headers_file);
+  }
   section("admin");
   line("  socket", layout.admin_socket(name));
   if (options.admin_port != 0 && index == 0) {

@@ -214,9 +214,10 @@ Expected<bool> UpWorkers::write_kubeconfig(const RoleNames& names) const {
 
 Expected<void> UpWorkers::write_config(const Place& place) const {
   const RoleNames& names = place.plan.names;
+  WorkerConfig config = config_of_role(options_.layout, names, place.shards);
+  config.tracing = options_.tracing;
   return write_file(options_.layout.worker_config(names.role),
-                    "# Written by `kintsugi up` at each start.\n" +
-                        render_worker_config(config_of_role(options_.layout, names, place.shards)));
+                    "# Written by `kintsugi up` at each start.\n" + render_worker_config(config));
 }
 
 }  // namespace kintsugi::server

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/time.h"
+#include "base/trace.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -18,6 +20,7 @@ struct Controller::Run {
   std::optional<KeyedQueue::Item> item;  // while it runs
   TimePoint begin{};
   net::Timer deadline;
+  std::optional<Span> span;  ///< of a trace that is recorded
   net::Job job;
 };
 
@@ -144,7 +147,40 @@ void Controller::start(const KeyedQueue::Item& item) {
     run.job.end();
     finish(run, Outcome::error());
   });
-  run.job = net::Job(work(run));
+  std::optional<TraceParent> trace;
+  if (is_tracing()) {
+    trace = begin_span(run);
+  }
+  run.job = net::Job(work(run), trace);
+}
+
+std::optional<TraceParent> Controller::begin_span(Run& run) const {
+  const TraceId trace = new_trace_id();
+  run.span.reset();
+  if (!is_in_share(trace, trace_share())) {
+    return std::nullopt;
+  }
+  Span& span = run.span.emplace();
+  span.trace = trace;
+  span.id = new_span_id();
+  span.kind = SpanKind::kConsumer;
+  span.name = "reconcile " + params_.name;
+  span.begin = unix_microseconds();
+  const QueueKey& key = run.item->key;
+  span.attributes.emplace_back("kintsugi.cluster", std::string(key.cluster));
+  span.attributes.emplace_back("k8s.namespace.name", std::string(key.ns));
+  span.attributes.emplace_back("kintsugi.object", std::string(key.name));
+  return TraceParent{span.trace, span.id, true};
+}
+
+void Controller::end_span(Run& run, const Outcome& outcome) {
+  Span& span = *run.span;
+  span.end = unix_microseconds();
+  const bool failed =
+      outcome.kind == Outcome::Kind::kError || outcome.kind == Outcome::Kind::kTerminal;
+  span.fault = failed ? "failed" : "";
+  record_span(std::move(span));
+  run.span.reset();
 }
 
 net::Task<> Controller::work(Run& run) {
@@ -193,6 +229,9 @@ void Controller::finish(Run& run, const Outcome& outcome) {
     case Outcome::Kind::kTerminal:
       ++counts_.terminal;
       break;
+  }
+  if (run.span) {
+    end_span(run, outcome);
   }
   run.deadline.cancel();
   (void)queue_.done(*run.item, outcome, loop_.now());

@@ -91,6 +91,9 @@ class Controller {
   void start(const KeyedQueue::Item& item);
   [[nodiscard]] net::Task<> work(Run& run);
   void finish(Run& run, const Outcome& outcome);
+  /// nullopt: its trace is none of those that are recorded.
+  [[nodiscard]] std::optional<TraceParent> begin_span(Run& run) const;
+  static void end_span(Run& run, const Outcome& outcome);
   void arm();
 
   net::Loop& loop_;
