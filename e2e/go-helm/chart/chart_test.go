@@ -16,7 +16,10 @@ import (
 
 const folder = "../../../charts/kintsugi"
 
-// render gives the objects by kind, each read strictly where Kubernetes has the kind: unknown fields fail.
+// notKubernetes are kinds that others define.
+var notKubernetes = map[string]bool{"ServiceMonitor": true, "PrometheusRule": true, "TLSRoute": true, "Certificate": true}
+
+// render gives the objects of the proxy by kind, others by kind and name, each read strictly where Kubernetes has the kind: unknown fields fail.
 func render(t *testing.T, values string) (map[string]map[string]any, error) {
 	t.Helper()
 	chart, err := loader.Load(folder)
@@ -50,10 +53,16 @@ func render(t *testing.T, values string) (map[string]map[string]any, error) {
 				continue
 			}
 			kind := object["kind"].(string)
-			if kind != "ServiceMonitor" {
+			if !notKubernetes[kind] {
 				if _, _, err := strict.Decode([]byte(document), nil, nil); err != nil {
 					t.Errorf("%s: %v\n%s", kind, err, document)
 				}
+			}
+			if name := at(object, "metadata", "name").(string); name != "front-proxy" {
+				kind += "/" + name
+			}
+			if objects[kind] != nil {
+				t.Errorf("%s twice", kind)
 			}
 			objects[kind] = object
 		}
@@ -117,7 +126,10 @@ proxy:
   ingress: {enabled: true, className: nginx, annotations: {c: d}}
   hpa: {enabled: true}
   networkPolicy: {enabled: true}
-  monitoring: {enabled: true}
+  monitoring: {enabled: true, rules: true, tokenSecret: reads-metrics}
+  gateway: {enabled: true, parentRefs: [{name: edge}]}
+  certificateIssuer: {name: own, kind: ClusterIssuer}
+  extraDNSNames: [also.example]
   nodeSelector: {zone: a}
   tolerations: [{key: edge, operator: Exists}]
   affinity: {podAntiAffinity: {}}
@@ -126,8 +138,14 @@ proxy:
   hostAliases: [{ip: 10.0.0.1, hostnames: [root.kcp]}]
   extraVolumes: [{name: more, emptyDir: {}}]
   extraVolumeMounts: [{name: more, mountPath: /more}]
+ui: {enabled: true}
+tracing: {endpoint: "http://collector:4318", samplingPerMillion: 1000}
+workers:
+  - {name: messaging, replicas: 2, kubeconfigSecret: own, resources: {limits: {memory: 1Gi}}, config: {data_dir: /elsewhere, roles: {messaging: {}}}}
+  - {name: second, kubeconfigSecret: other, config: {roles: {example: {}}}}
 `)
-	for _, kind := range []string{"Ingress", "HorizontalPodAutoscaler", "NetworkPolicy", "ServiceMonitor"} {
+	for _, kind := range []string{"Ingress", "HorizontalPodAutoscaler", "NetworkPolicy", "ServiceMonitor", "PrometheusRule", "TLSRoute", "Certificate",
+		"Deployment/front-messaging", "ConfigMap/front-messaging", "Deployment/front-second", "ConfigMap/front-second"} {
 		if objects[kind] == nil {
 			t.Errorf("no %s", kind)
 		}
@@ -136,7 +154,7 @@ proxy:
 		t.Error("replicas beside an autoscaler")
 	}
 	data := at(objects["ConfigMap"], "data").(map[string]any)
-	for _, text := range []string{"wildcard: deny", "port: 9443", "mapping_file:", "address: 0.0.0.0"} {
+	for _, text := range []string{"wildcard: deny", "port: 9443", "mapping_file:", "address: 0.0.0.0", "ui:\n  enabled: true", "endpoint: http://collector:4318"} {
 		if !strings.Contains(data["proxy.yaml"].(string), text) {
 			t.Errorf("no %q in %s", text, data["proxy.yaml"])
 		}
@@ -144,8 +162,70 @@ proxy:
 	if !strings.Contains(data["path-mapping.yaml"].(string), "backend: https://root.kcp:6443") {
 		t.Error(data["path-mapping.yaml"])
 	}
+	if groups := at(objects["PrometheusRule"], "spec", "groups").([]any); len(groups) < 2 {
+		t.Error(groups)
+	}
+	if names := at(objects["Certificate"], "spec", "dnsNames").([]any); len(names) != 3 || names[2] != "also.example" {
+		t.Error(names)
+	}
+	worker := at(objects["ConfigMap/front-messaging"], "data", "worker.yaml").(string)
+	for _, text := range []string{"data_dir: /var/lib/kintsugi", "kind: WorkerConfiguration", "roles:\n  messaging:"} {
+		if !strings.Contains(worker, text) {
+			t.Errorf("no %q in %s", text, worker)
+		}
+	}
+	if at(objects["Deployment/front-messaging"], "spec", "replicas") != float64(2) {
+		t.Error(objects["Deployment/front-messaging"])
+	}
 	if at(objects["Service"], "spec", "loadBalancerClass") != "example.com/own" {
 		t.Error(objects["Service"])
+	}
+}
+
+func TestOP_T805_ValuesOfKcpsChart(t *testing.T) {
+	objects := must(t, `
+externalHostname: k.example
+kcpFrontProxy:
+  replicas: 5
+  image: ghcr.io/own/kintsugi
+  tag: v9
+  pullPolicy: Always
+  v: 4
+  extraFlags: [--permit-port-sharing]
+  additionalPathMappings: [{path: /services/own, backend: "https://own:6443", backend_server_ca: /ca, proxy_client_cert: /crt, proxy_client_key: /key}]
+  service: {type: NodePort, nodePort: 30443, annotations: {a: b}, clusterIP: ""}
+  securityContext: {readOnlyRootFilesystem: true}
+  podDisruptionBudget: {enabled: true, minAvailable: 2}
+  monitoring: {serviceMonitor: {enabled: true}}
+  certificateIssuer: {name: kcps, kind: Issuer}
+  hostAliases: {enabled: true, values: [{ip: 10.0.0.1, hostnames: [root.kcp]}]}
+  profiling: {enabled: true}
+  resources: {limits: {cpu: "1"}}
+`)
+	if at(objects["Deployment"], "spec", "replicas") != float64(5) || at(objects["PodDisruptionBudget"], "spec", "minAvailable") != float64(2) {
+		t.Error(objects["Deployment"])
+	}
+	pod := at(objects["Deployment"], "spec", "template", "spec").(map[string]any)
+	container := pod["containers"].([]any)[0].(map[string]any)
+	if container["image"] != "ghcr.io/own/kintsugi:v9" || container["imagePullPolicy"] != "Always" {
+		t.Error(container["image"])
+	}
+	if arguments := container["args"].([]any); arguments[2] != "--v=4" || arguments[3] != "--permit-port-sharing" {
+		t.Error(arguments)
+	}
+	if aliases := pod["hostAliases"].([]any); len(aliases) != 1 {
+		t.Error(aliases)
+	}
+	if at(objects["Service"], "spec", "ports").([]any)[0].(map[string]any)["nodePort"] != float64(30443) {
+		t.Error(objects["Service"])
+	}
+	if !strings.Contains(at(objects["ConfigMap"], "data", "path-mapping.yaml").(string), "backend: https://own:6443") {
+		t.Error(objects["ConfigMap"])
+	}
+	for _, kind := range []string{"ServiceMonitor", "Certificate"} {
+		if objects[kind] == nil {
+			t.Errorf("no %s", kind)
+		}
 	}
 }
 
@@ -172,6 +252,11 @@ func TestOP_T805_BadValuesAreNamed(t *testing.T) {
 		"proxy: {monitoring: {interval: often}}":             "interval",
 		"topology: {source: static}":                         "source",
 		"certificates: {serving: ''}":                        "serving",
+		"kcpFrontProxy: {replica: 2}":                        "replica",
+		"tracing: {endpoint: 'collector:4318'}":              "endpoint",
+		"tracing: {samplingPerMillion: 2000000}":             "samplingPerMillion",
+		"workers: [{name: a, kubeconfigSecret: b}]":          "config",
+		"proxy: {certificateIssuer: {kind: Own}}":            "kind",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v", values, err)
