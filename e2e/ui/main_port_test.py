@@ -23,7 +23,7 @@ class MainPort(unittest.TestCase):
         tokens.write_text(f'{TOKEN},vera,1,"ops"\n', encoding="utf-8")
         tokens.chmod(0o600)
         cls.proxy = kit.Proxy(cls.installation, {"ui": {"enabled": "true"}, "authorization": {"recheck_watches_ms": 100},
-                                                 "authentication": {"token_file": tokens}, "cors": {"allowed_origins": '[".*"]'}})  # fmt: skip
+                                                 "authentication": {"token_file": tokens, "on_failure": "pass"}, "cors": {"allowed_origins": '[".*"]'}})  # fmt: skip
         cls.proxy.__enter__()
         cls.addClassCleanup(cls.proxy.__exit__)
         cls.root = cls.installation.client()
@@ -149,6 +149,33 @@ class MainPort(unittest.TestCase):
         while lines.readline():
             self.assertLess(clock.spent(), 30, "the stream goes on without the right")
         self.refused(vera.get(API + "shards", headers=headers), 403)
+
+    def test_OP704_OP_T705_a_service_account_as_long_as_it_is_there(self):
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        self.root.must("POST", accounts, {"metadata": {"name": "sees"}})
+        token = self.root.must("POST", accounts + "/sees/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        headers = kit.bearer(token)
+        self.refused(self.nobody.get(API + "shards", headers=headers), 403)
+        self.refused(self.nobody.get(API + "shards", headers={**headers, "x-remote-user": "root", "x-remote-group": "system:masters"}), 403)
+        self.refused(self.nobody.get(API + "shards", headers=kit.bearer(token[:-4] + "AAAA")), 401)
+        self.root.must("POST", RBAC + "clusterrolebindings", {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "console-sees"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kintsugi:console-viewer"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "sees"}]})
+        kit.eventually(lambda: self.nobody.get(API + "shards", headers=headers).status == 200, 15, "it may see")
+        viewer = lambda: self.nobody.must("GET", API + "overview", headers=headers)["viewer"]  # noqa: E731
+        kit.eventually(lambda: len(viewer()["full"]) == 9, 15, "it may see all views in full")  # each is asked for by itself
+        self.assertEqual(viewer()["user"], "system:serviceaccount:default:sees")
+        connection = self.nobody.connect()
+        self.addCleanup(connection.close)
+        connection.request("GET", API + "live?views=shards", headers=headers)
+        lines = connection.getresponse()
+        self.assertEqual(json.loads(lines.readline())["op"], "reset")
+        self.assertEqual(self.root.request("DELETE", accounts + "/sees").status, 200)
+        clock = kit.Clock()
+        while lines.readline():
+            self.assertLess(clock.spent(), 60, "the stream goes on without the account")
+        self.refused(self.nobody.get(API + "shards", headers=headers), 401)
 
     def test_OP705_one_user_does_not_take_all_places(self):
         carl = self.user("carl")

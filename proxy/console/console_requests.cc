@@ -88,6 +88,7 @@ class ConsoleRequests::Linked final : public http::RequestHandler, public Linked
     std::vector<std::string_view> names;
     std::string cluster;
     bool is_live;
+    auth::BearerPtr token;  ///< null: his connection says who he is
   };
   Linked(ConsoleRequests& owner, http::RequestHead head, http::ResponseStream& stream,
          ViewerScope scope, Asks asks)
@@ -160,14 +161,35 @@ class ConsoleRequests::Linked final : public http::RequestHandler, public Linked
     }
   }
   void look_again() {
-    timer_.start(owner_.params_.recheck, [this] {
-      owner_.judge(asks_.user, asks_.names, asks_.cluster,
-                   [alive = alive_](Expected<ViewerScope> now) {
-                     if (Linked* const self = *alive; self != nullptr) {
-                       self->take_rights(now);
-                     }
-                   });
-    });
+    timer_.start(owner_.params_.recheck,
+                 [this] { asks_.token != nullptr ? ask_who_it_is() : ask_rights(); });
+  }
+  void ask_who_it_is() {
+    owner_.params_.token_reviews->authenticate(
+        {}, asks_.token, stream_.peer(), "root",
+        [alive = alive_](const Expected<std::optional<auth::UserInfo>>& who) {
+          if (Linked* const self = *alive; self != nullptr && self->link_->request != nullptr) {
+            self->take_user(who);
+          }
+        });
+  }
+  void take_user(const Expected<std::optional<auth::UserInfo>>& who) {
+    const bool is_nobody = who ? *who != asks_.user : who.error().code() == Errc::kUnauthorized;
+    if (is_nobody) {
+      finish();
+    } else if (!who) {
+      take_rights(fail(who.error().clone()));
+    } else {
+      ask_rights();
+    }
+  }
+  void ask_rights() {
+    owner_.judge(asks_.user, asks_.names, asks_.cluster,
+                 [alive = alive_](Expected<ViewerScope> now) {
+                   if (Linked* const self = *alive; self != nullptr) {
+                     self->take_rights(now);
+                   }
+                 });
   }
   void take_rights(const Expected<ViewerScope>& now) {
     if (link_->request == nullptr) {
@@ -257,9 +279,42 @@ std::unique_ptr<http::RequestHandler> ConsoleRequests::on_request(Request&& requ
   if (identity != nullptr && identity->refusal != nullptr) {
     return serving::answer_error(head, stream, *identity->refusal);
   }
-  if (identity == nullptr || !identity->user) {
+  if (identity != nullptr && identity->user) {
+    return show(*identity->user, nullptr, std::move(request), stream);
+  }
+  const auth::BearerPtr token = request.bearer();
+  if (token == nullptr || params_.token_reviews == nullptr) {
     return serving::answer_error(head, stream, krm::unauthorized());
   }
+  auto waiting = std::make_unique<serving::WaitingRequest>();
+  auto held = std::make_shared<Request>(std::move(request));
+  // Of the head nothing is shown: who it says that asks has not been stamped by anybody.
+  params_.token_reviews->authenticate(
+      {}, token, stream.peer(), "root",
+      [this, alive = alive_.weak(), weak = waiting->weak(), held, token,
+       &stream](const Expected<std::optional<auth::UserInfo>>& who) {
+        serving::WaitingRequest* const self = *weak;
+        if (!alive || self == nullptr || self->closed()) {
+          return;
+        }
+        if (who && *who) {
+          self->go_on(show(**who, token, std::move(*held), stream));
+        } else {
+          self->go_on(serving::answer_error(held->head, stream,
+                                            who ? krm::unauthorized() : who.error().clone()));
+        }
+      });
+  return waiting;
+}
+
+std::unique_ptr<http::RequestHandler> ConsoleRequests::show(const auth::UserInfo& user,
+                                                            auth::BearerPtr token,
+                                                            Request&& request,
+                                                            http::ResponseStream& stream) {
+  const http::RequestHead& head = request.head;
+  const std::string target = head.target;
+  const std::size_t question = std::min(target.find('?'), target.size());
+  const std::string path = target.substr(0, question);
   if (auth::has_impersonation(head.headers)) {
     return serving::answer_error(
         head, stream, Error(Errc::kForbidden, "the console shows nothing to somebody else"));
@@ -270,8 +325,8 @@ std::unique_ptr<http::RequestHandler> ConsoleRequests::on_request(Request&& requ
   }
   const krm::Query query(std::string_view(target).substr(std::min(question + 1, target.size())));
   const std::string views(query.get("views").value_or(""));
-  Linked::Asks asks{*identity->user, names_of(name, views),
-                    std::string(query.get("cluster").value_or("")), name == kLive};
+  Linked::Asks asks{user, names_of(name, views), std::string(query.get("cluster").value_or("")),
+                    name == kLive, std::move(token)};
   auto waiting = std::make_unique<serving::WaitingRequest>();
   auto held = std::make_shared<http::RequestHead>(std::move(request.head));
   judge(asks.user, asks.names, asks.cluster,

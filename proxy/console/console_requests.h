@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "auth/authenticator.h"
 #include "auth/authorizer.h"
 #include "auth/user.h"
 #include "base/alive.h"
@@ -30,6 +31,8 @@ class ConsoleRequests {
     ConsoleDoor door;
     /// So often the rights of a live stream are asked for again.
     Duration recheck = seconds(60);
+    /// Whom root takes the bearer of a token for that only shards can judge; null: nobody is asked.
+    auth::Authenticator* token_reviews = nullptr;
   };
   /// It ends once they have become others, or could not be asked for more often than this.
   static constexpr int kMostUnknown = 5;
@@ -46,6 +49,10 @@ class ConsoleRequests {
  private:
   class Linked;
   using Judged = std::function<void(Expected<ViewerScope>)>;
+  /// @param token  what says who he is; null: his connection does
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> show(const auth::UserInfo& user,
+                                                           auth::BearerPtr token, Request&& request,
+                                                           http::ResponseStream& stream);
   /// @param names  of kConsoleNames
   void judge(const auth::UserInfo& user, const std::vector<std::string_view>& names,
              const std::string& cluster, Judged done);

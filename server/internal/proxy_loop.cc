@@ -177,7 +177,8 @@ ProxyLoop::ProxyLoop(int index, ProxyShared& shared)
   auth::Authorizer& rights = own_root && !own_shards ? *authorizer : *reviews_;
   if (shared_.config.ui.enabled) {
     console_ = std::make_unique<proxy::ConsoleRequests>(proxy::ConsoleRequests::Params{
-        loop_, view_, rights, shared_.console, shared_.config.authorization.recheck_watches});
+        loop_, view_, rights, shared_.console, shared_.config.authorization.recheck_watches,
+        own_root ? nullptr : authenticator_.get()});
   }
   handler_ = std::make_unique<proxy::ProxyHandler>(proxy::ProxyHandlerParams{
       .loop = loop_,

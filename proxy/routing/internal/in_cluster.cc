@@ -5,6 +5,7 @@
 #include "auth/bearer.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
+#include "proxy/routing/router.h"
 
 namespace kintsugi::proxy {
 
@@ -20,7 +21,7 @@ std::optional<std::string> in_cluster_target(Request& request) {
   const std::string_view target = request.head.target;
   const krm::RequestTarget& parsed = request.target;
   if (parsed.form != krm::TargetForm::kOther || parsed.word != krm::TargetWord::kNone ||
-      parsed.fault != krm::TargetFault::kNone || !target.starts_with('/') ||
+      parsed.fault != krm::TargetFault::kNone || !target.starts_with('/') || is_console(target) ||
       request.head.headers.contains("x-kubernetes-sharded-request") ||
       !request.head.headers.get("authorization").starts_with("Bearer ")) {  // as kcp compares
     return std::nullopt;

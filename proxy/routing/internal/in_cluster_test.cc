@@ -39,8 +39,9 @@ TEST(InCluster, WhenTheTokenNamesACluster_FP129_ItIsPutInFront) {
 
 TEST(InCluster, WhenThePathOrHeaderSaysWhere_FP129_NothingIsRewritten) {
   const std::string modern = "Bearer " + token(R"({"kubernetes.io":{"clusterName":"abc"}})");
-  for (const char* target : {"/clusters/x/api", "/services/x/api", "/shards/a/clusters/x/api",
-                             "/partitions/c/p/services/x/api", "*"}) {
+  for (const char* target :
+       {"/clusters/x/api", "/services/x/api", "/shards/a/clusters/x/api",
+        "/partitions/c/p/services/x/api", "*", "/ui/", "/ui/api/v1/shards?limit=1"}) {
     EXPECT_EQ(rewritten(target, modern), "") << target;
   }
   EXPECT_EQ(rewritten("/api", modern, true), "");
