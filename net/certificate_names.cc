@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <ctime>
 #include <utility>
 
 #include "net/openssl_memory.h"
@@ -46,6 +47,13 @@ std::vector<std::string> certificate_names(x509_st* certificate) {
     }
   }
   return out;
+}
+
+std::int64_t certificate_end(const x509_st* certificate) noexcept {
+  std::tm parts{};
+  const bool is_known =
+      certificate != nullptr && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) == 1;
+  return is_known ? std::max<std::int64_t>(::timegm(&parts), 0) : 0;
 }
 
 }  // namespace kintsugi::net

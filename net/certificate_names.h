@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,5 +12,8 @@ namespace kintsugi::net {
 /// DNS names and addresses that a certificate has (subjectAltName), as text that may be shown; at
 /// most 16. Threads: any.
 [[nodiscard]] std::vector<std::string> certificate_names(x509_st* certificate);
+
+/// When it ends [s since 1970]; 0: it cannot be told. Threads: any.
+[[nodiscard]] std::int64_t certificate_end(const x509_st* certificate) noexcept;
 
 }  // namespace kintsugi::net

@@ -35,6 +35,7 @@ class UpstreamImpl final : public Upstream {
         pools_{Pool(origin_, UpstreamClass::kWatch), Pool(origin_, UpstreamClass::kRead),
                Pool(origin_, UpstreamClass::kWrite)} {}
   void set_peer(std::string name) { peer_ = std::move(name); }
+  [[nodiscard]] std::int64_t certificate_end() const noexcept { return origin_.certificate_end; }
 
   http::RequestStream& open(UpstreamClass kind, const http::RequestHead& head,
                             http::ResponseHandler& handler) override {
@@ -112,6 +113,10 @@ class UpstreamImpl final : public Upstream {
 
 void name_peer(Upstream& upstream, std::string name) {
   static_cast<UpstreamImpl&>(upstream).set_peer(std::move(name));
+}
+
+std::int64_t peer_certificate_end(const Upstream& upstream) noexcept {
+  return static_cast<const UpstreamImpl&>(upstream).certificate_end();
 }
 
 Origin::Origin(Loop& the_loop, UpstreamParams the_params)

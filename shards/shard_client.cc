@@ -130,6 +130,10 @@ void ShardClient::set_tls(std::shared_ptr<net::TlsContext> tls) {
   }
 }
 
+std::int64_t ShardClient::certificate_end() const noexcept {
+  return upstream_ != nullptr ? net::peer_certificate_end(*upstream_) : 0;
+}
+
 void ShardClient::on_success() {
   answered_at_ = loop_.now();
   if (!cause_.empty()) {

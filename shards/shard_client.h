@@ -58,6 +58,8 @@ class ShardClient {
   /// When a request or probe last found no answer, and when there was one; TimePoint(): never.
   [[nodiscard]] TimePoint failed_at() const noexcept { return failed_at_; }
   [[nodiscard]] TimePoint answered_at() const noexcept { return answered_at_; }
+  /// When the certificate ends that it showed last [s since 1970]; 0: it has shown none.
+  [[nodiscard]] std::int64_t certificate_end() const noexcept;
   /// What the last probe was answered with; 0: nothing.
   [[nodiscard]] int probe_status() const noexcept { return probe_status_; }
   /// For the head of every request of a caller, before it is sent.

@@ -178,6 +178,7 @@ class Feed {
     bool up = false;
     TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
     int probe_status = 0;                  ///< the same
+    std::int64_t certificate_end = 0;      ///< the same
     ResourceStatus resources[kResources];
   };
   /// For /debug/shards and metrics.

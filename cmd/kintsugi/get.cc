@@ -97,11 +97,13 @@ std::string source_of(const Json& shard) {
 Row shard_row(const Json& shard) {
   const Json* up = shard.find("up");
   const bool ready = up != nullptr && up->as_bool();
+  const Json* days = shard.find("certificateDays");
   return {text_of(shard, "name"),
           ready ? (is_synced(shard) ? "yes" : "syncing") : "no",
           std::string(shard.text({"labels", "region"})),
           number(shard.find("logicalClusters")),
           text_of(shard, "cause"),
+          days != nullptr ? number(days) : "-",
           text_of(shard, "baseURL"),
           number(shard.at({"consumers", "exports"})),
           labels_of(shard),
@@ -169,7 +171,8 @@ const std::vector<Kind>& kinds() {
       {"shards",
        "/debug/shards",
        "shards",
-       {"NAME", "READY", "REGION", "CLUSTERS", "REASON", "URL", "EXPORTS", "LABELS", "SOURCE"},
+       {"NAME", "READY", "REGION", "CLUSTERS", "REASON", "CERT", "URL", "EXPORTS", "LABELS",
+        "SOURCE"},
        5,
        true,
        shard_row},

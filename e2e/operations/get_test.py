@@ -1,9 +1,12 @@
 """`kintsugi get` and `kintsugi explain`: what the admin listener tells, for people (R-32, FP-142)."""
+import datetime
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 import kit
@@ -40,6 +43,18 @@ class Get(unittest.TestCase):
         one, = json.loads(self.got("get", "shards", "shard-1", "-o=json"))
         self.assertEqual((one["name"], one["up"]), ("shard-1", True))
         self.assertIn(one["baseURL"], self.got("get", "shards", "shard-1", "--output", "wide"))
+
+    def test_OP_210_days_left_of_the_certificates_that_shards_show(self):
+        said = subprocess.run(["openssl", "x509", "-in", self.installation.pki / "shard-shard-1.crt", "-noout", "-enddate", "-dateopt", "iso_8601"], capture_output=True, text=True, check=True).stdout
+        ends = datetime.datetime.fromisoformat(said.strip().removeprefix("notAfter=").replace("Z", "+00:00")).timestamp()
+        metrics = subprocess.run(["curl", "-sS", "--unix-socket", str(self.admin), "http://admin/metrics"], capture_output=True, text=True, timeout=60,
+                                 check=True).stdout
+        self.assertEqual(re.findall(r'\nkintsugi_certificate_expiration_timestamp_seconds\{use="peer",name="(.*)"\} ', metrics), ["root", "shard-1", "shard-2"])
+        self.assertEqual(float(re.search(r'\{use="peer",name="shard-1"\} (.*)', metrics)[1]), ends)
+        one, = json.loads(self.got("get", "shards", "shard-1", "-o=json"))
+        self.assertEqual(one["certificateDays"], int(ends - time.time()) // 86400)
+        head, line = self.got("get", "shards", "shard-1", "-o", "wide").splitlines()
+        self.assertEqual(line[head.index("CERT"):].split()[0], str(one["certificateDays"]))
 
     def test_FP_142_groups_name_those_who_share_a_merged_watch(self):
         client = self.installation.user_client("watcher-of-all", ["system:kcp:admin"], "/clusters/*")

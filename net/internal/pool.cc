@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "http/wire.h"
+#include "net/certificate_names.h"
 #include "net/congestion.h"
 #include "net/proxy_rules.h"
 
@@ -449,6 +450,9 @@ void Pool::on_connect_failure(Error error, QueuedStream* exclusive) {
 
 void Pool::on_established(ClientConnection& connection) noexcept {
   ++counters_.opened;
+  if (SSL* const ssl = connection.transport().ssl(); ssl != nullptr) {
+    origin_.certificate_end = certificate_end(SSL_get0_peer_certificate(ssl));
+  }
   if (connection.dedicated) {
     QueuedStream* stream = std::exchange(connection.exclusive, nullptr);
     if (stream == nullptr) {

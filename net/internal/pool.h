@@ -39,6 +39,7 @@ struct Origin {
   TimePoint failing_since{};  ///< the first of them
   std::vector<Pool*> pools;
   std::string last_failure;
+  std::int64_t certificate_end = 0;  ///< see peer_certificate_end()
   RoundTrip round_trip;
   /// See net/congestion.h.
   [[nodiscard]] bool is_far() const noexcept { return round_trip.value() > kFar; }

@@ -114,6 +114,9 @@ Json shards_json(const topology::Feed& feed, const std::optional<FleetReport>& f
       if (status.name != info->spec.name) {
         continue;
       }
+      if (status.certificate_end != 0) {
+        shard["certificateDays"] = days_left(status.certificate_end);
+      }
       for (std::size_t i = 0; i < topology::kResources; ++i) {
         const auto resource = static_cast<topology::Resource>(i);
         shard["resources"][resource_name(resource)] =

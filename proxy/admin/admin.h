@@ -58,6 +58,7 @@ struct LoopReport {
     std::string shard;
     TimePoint failed_at{}, answered_at{};  ///< see shards::ShardClient
     net::UpstreamStats watch, read, write;
+    std::int64_t certificate_end = 0;  ///< the same
   };
   std::vector<Upstream> upstreams;
   /// Of ReportPart::kWatches only: the first ones of those that are open.

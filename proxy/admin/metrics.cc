@@ -417,7 +417,11 @@ void ProxyMetrics::fill(MetricFamilies& out) const {
 std::string render_metrics(const topology::Feed& feed, const std::vector<LoopReport>& loops,
                            const TopologyReport& topology) {
   const IndexReport index{feed.index(), feed.status(), feed.stats().changes};
-  const ProcessMetrics process("proxy", topology.certificates);
+  std::vector<CertificateEnd> certificates = topology.certificates;
+  for (CertificateEnd& one : peer_ends(index.shards, loops)) {
+    certificates.push_back(std::move(one));
+  }
+  const ProcessMetrics process("proxy", std::move(certificates));
   const ProxyMetrics proxy(index, loops, topology);
   const MergeMetrics merge(loops);
   return metrics_text({&process, &proxy, &merge});

@@ -57,7 +57,8 @@ void ProxyLoop::report(proxy::ReportPart part, std::function<void(proxy::LoopRep
         report.upstreams.push_back({client.name(), client.failed_at(), client.answered_at(),
                                     upstream->stats(net::UpstreamClass::kWatch),
                                     upstream->stats(net::UpstreamClass::kRead),
-                                    upstream->stats(net::UpstreamClass::kWrite)});
+                                    upstream->stats(net::UpstreamClass::kWrite),
+                                    client.certificate_end()});
       }
     });
     done(std::move(report));

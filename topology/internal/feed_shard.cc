@@ -351,6 +351,7 @@ Feed::ShardStatus ShardFeed::status() const {
   result.up = client_.up();
   result.failed_at = client_.failed_at();
   result.answered_at = client_.answered_at();
+  result.certificate_end = client_.certificate_end();
   result.probe_status = client_.probe_status();
   for (std::size_t i = 0; i < kResources; ++i) {
     const shards::InformerFsm& machine = informers_[i]->machine();

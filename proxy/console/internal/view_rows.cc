@@ -22,8 +22,6 @@ using krm::Json;
 
 Json number(std::uint64_t value) { return {value}; }
 
-std::int64_t days_left(std::int64_t at) { return (at - unix_seconds()) / 86'400; }
-
 /// What merged reads cost one shard.
 struct Merged {
   std::size_t streams = 0, readers = 0, queue = 0;
@@ -67,13 +65,22 @@ void put_status(const topology::Feed::ShardStatus& status, TimePoint now, Json& 
   }
 }
 
-/// Of what is used for this shard alone; null: there is nothing such.
-Json certificate_days(const TopologyReport& topology, const std::string& shard) {
+/// Of what the shard shows, and of what is used for it alone; null: there is nothing such.
+Json certificate_days(const TopologyReport& topology, const std::vector<CertificateEnd>& peers,
+                      const std::string& shard) {
   Json out;
+  const auto look = [&out](const CertificateEnd& one) {
+    const std::int64_t days = days_left(one.at);
+    out = out.is_null() ? days : std::min(out.as_integer(), days);
+  };
   for (const CertificateEnd& one : topology.certificates) {
     if (one.name == "shards." + shard || one.name == "topology.shards." + shard) {
-      const std::int64_t days = days_left(one.at);
-      out = out.is_null() ? days : std::min(out.as_integer(), days);
+      look(one);
+    }
+  }
+  for (const CertificateEnd& one : peers) {
+    if (one.name == shard) {
+      look(one);
     }
   }
   return out;
@@ -84,6 +91,7 @@ ViewRows shard_rows(const ViewSources& from) {
   const auto statuses = from.admin.feed.status();
   const std::set<std::string> silent = silent_shards(statuses, from.loops);
   const auto merged = merged_by_shard(from.loops);
+  const std::vector<CertificateEnd> peers = peer_ends(statuses, from.loops);
   std::map<std::string_view, const topology::Feed::ShardStatus*> by_name;
   for (const auto& status : statuses) {
     by_name[status.name] = &status;
@@ -118,7 +126,7 @@ ViewRows shard_rows(const ViewSources& from) {
                       {"readers", number(load.readers)},
                       {"queueBytes", number(load.queue)},
                       {"lagSeconds", 0},
-                      {"certificateDays", certificate_days(from.topology, name)},
+                      {"certificateDays", certificate_days(from.topology, peers, name)},
                       {"requestsPerSecond", rate.requests},
                       {"errorsPerSecond", rate.errors},
                       {"urls", Json::object({{"base", shard->spec.base_url},
