@@ -39,6 +39,7 @@ namespace {
 
 constexpr Duration kStopPatience = seconds(35);
 constexpr Duration kRenewal = seconds(60);
+constexpr Duration kFirstTold = seconds(5), kToldAgain = seconds(10);
 constexpr const char* kProxy = "proxy";
 constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
 
@@ -297,15 +298,36 @@ class Installation {
     }
     std::vector<ReadyProbe::Target> targets;
     for (std::uint32_t i = 0; i < options_.shards; ++i) {
-      targets.push_back(
-          {"127.0.0.1", [this, i] { return last_port(options_.layout, shard_name(i), {}); }});
+      targets.push_back({"127.0.0.1",
+                         [this, i] { return last_port(options_.layout, shard_name(i), {}); },
+                         shard_name(i)});
     }
     for (std::uint32_t i = 0; i < options_.proxies; ++i) {
-      targets.push_back({local_host(options_), [this, i] { return port_of_proxy(options_, i); }});
+      targets.push_back(
+          {local_host(options_), [this, i] { return port_of_proxy(options_, i); }, proxy_name(i)});
     }
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
                                           [this] { on_served(); });
+    waiting_.start(kFirstTold, [this] { tell_who_is_waited_for(); });
     return {};
+  }
+
+  /// Until all are ready: nobody looks at a start that says nothing and knows what to do (OP-202).
+  void tell_who_is_waited_for() {
+    if (probe_ == nullptr) {
+      return;
+    }
+    const auto [name, why] = probe_->waits();
+    std::string text =
+        "waiting for " + name + ": " + why + "; " + options_.layout.log_file(name) + " tells more";
+    for (std::uint32_t i = options_.shards; file_exists(options_.layout.shard_data(shard_name(i)));
+         ++i) {
+      text += "; " + shard_name(i) + " has data here and does not run: this start has --shards " +
+              std::to_string(options_.shards);
+    }
+    complain("up", text);
+    net::service_notices().status(text);
+    waiting_.start(kToldAgain, [this] { tell_who_is_waited_for(); });
   }
 
   void on_served() {
@@ -465,7 +487,7 @@ class Installation {
   net::Loop loop_;
   net::Signals signals_;
   Supervisor supervisor_;
-  net::Timer renewal_{loop_};
+  net::Timer renewal_{loop_}, waiting_{loop_};
   std::vector<std::unique_ptr<FarLink>> links_;  ///< between regions
   std::unique_ptr<auth::AuditLog> join_audit_;
   std::unique_ptr<JoinService> join_service_;

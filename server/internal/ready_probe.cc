@@ -27,11 +27,16 @@ void ReadyProbe::probe() {
     return;
   }
   const Target& target = targets_[next_];
+  why_ = why_.empty() ? "it does not listen yet" : why_;
   if (const std::uint16_t port = target.port(); port != 0) {
     ask(target.host, port);
   } else {
     timer_.start(kProbePause, [this] { probe(); });
   }
+}
+
+std::pair<std::string, std::string> ReadyProbe::waits() const {
+  return {next_ < targets_.size() ? targets_[next_].name : "", why_};
 }
 
 void ReadyProbe::ask(const std::string& host, std::uint16_t port) {
@@ -48,6 +53,9 @@ void ReadyProbe::ask(const std::string& host, std::uint16_t port) {
                      [this](const Expected<net::FetchResponse>& response) {
                        const bool is_ready = response && response->status == 200;
                        next_ += is_ready ? 1 : 0;
+                       why_ = is_ready   ? ""
+                              : response ? "it answers " + std::to_string(response->status)
+                                         : std::string(response.error().message());
                        timer_.start(is_ready ? Duration(0) : kProbePause, [this] { probe(); });
                      });
 }

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "http/handler.h"
 #include "net/listener.h"
@@ -112,6 +114,29 @@ TEST(ReadyProbe, WaitsForAPortThatIsNotKnownYet) {
   EXPECT_TRUE(probing.run(
       {{"127.0.0.1", [&] { return ++questions < 4 ? std::uint16_t{0} : server.port(); }}}));
   EXPECT_EQ(questions, 4);
+}
+
+TEST(ReadyProbe, OP_202_SaysWhomItWaitsForAndWhy) {
+  Probing probing;
+  Server server(probing.loop, probing.keys, 3);
+  std::vector<std::pair<std::string, std::string>> told;
+  int questions = 0;
+  std::unique_ptr<ReadyProbe> probe;
+  std::vector<ReadyProbe::Target> targets = {{"127.0.0.1",
+                                              [&] {
+                                                if (probe != nullptr) {
+                                                  told.push_back(probe->waits());
+                                                }
+                                                return ++questions < 3 ? std::uint16_t{0}
+                                                                       : server.port();
+                                              },
+                                              "shard-1"}};
+  probe = std::make_unique<ReadyProbe>(probing.loop, probing.keys.asking(), std::move(targets),
+                                       [&] { probing.loop.stop(); });
+  probing.loop.run();
+  ASSERT_GE(told.size(), 4U);
+  EXPECT_EQ(told[1], (std::pair<std::string, std::string>("shard-1", "it does not listen yet")));
+  EXPECT_EQ(told.back().second, "it answers 503");
 }
 
 TEST(ReadyProbe, AnotherAuthoritysServerIsNotReady) {
