@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -50,16 +53,7 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
                   2);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  kintsugi::recycle_memory_of_openssl();
-  std::signal(SIGPIPE, SIG_IGN);
-  kintsugi::cmd::set_build_data(kintsugi::cmd::generated_build_data());
-  kintsugi::set_build_version(kintsugi::cmd::build_data().version.data());
-  (void)kintsugi::net::service_notices();  // before there are threads and children
-  kintsugi::server::raise_descriptor_limit();
-  kintsugi::server::take_short_turns();
+int run(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   // A drop-in replacement under its own name.
   const std::string_view called = argc > 0 ? argv[0] : "";
@@ -82,4 +76,32 @@ int main(int argc, char** argv) {
     return kintsugi::cmd::run_version({});
   }
   return run(name, {arguments.begin() + 1, arguments.end()});
+}
+
+/// Whether all of the standard output is where it went. A closed one, and whoever reads no further,
+/// want no more.
+bool is_told() {
+  struct stat out {};
+  const bool is_kept =
+      ::fstat(STDOUT_FILENO, &out) == 0 && !S_ISFIFO(out.st_mode) && !S_ISSOCK(out.st_mode);
+  const bool is_whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return is_whole || !is_kept;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kintsugi::recycle_memory_of_openssl();
+  std::signal(SIGPIPE, SIG_IGN);
+  kintsugi::cmd::set_build_data(kintsugi::cmd::generated_build_data());
+  kintsugi::set_build_version(kintsugi::cmd::build_data().version.data());
+  (void)kintsugi::net::service_notices();  // before there are threads and children
+  kintsugi::server::raise_descriptor_limit();
+  kintsugi::server::take_short_turns();
+  const int status = run(argc, argv);
+  if (!is_told() && status == 0) {
+    std::fputs("kintsugi: the standard output could not be written\n", stderr);
+    return 1;
+  }
+  return status;
 }
