@@ -118,8 +118,10 @@ class ListenerImpl final : public Listener,
 
  private:
   void flush() noexcept override;  // a few handshakes, and who waits to be read
+  Expected<void> inherit();
   Expected<void> bind_unix();
   Expected<void> bind_tcp();
+  Expected<void> learn_port();
   void adopt(int fd, const Address& address);
   void adopt_foreign(int fd);
   bool make_room() noexcept;
@@ -148,8 +150,9 @@ class ListenerImpl final : public Listener,
 };
 
 Expected<void> ListenerImpl::listen() {
-  is_unix_ = !params_.address.empty() && params_.address.front() == '/';
-  Expected<void> bound = is_unix_ ? bind_unix() : bind_tcp();
+  const bool inherits = params_.inherited >= 0;
+  is_unix_ = !inherits && !params_.address.empty() && params_.address.front() == '/';
+  Expected<void> bound = inherits ? inherit() : is_unix_ ? bind_unix() : bind_tcp();
   if (!bound) {
     return bound;
   }
@@ -157,7 +160,7 @@ Expected<void> ListenerImpl::listen() {
     return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
   }
   const int on = 1;
-  if (!is_unix_ && params_.reuse_port &&
+  if (!is_unix_ && !inherits && params_.reuse_port &&
       ::setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
     return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
   }
@@ -167,6 +170,21 @@ Expected<void> ListenerImpl::listen() {
     member_ = params_.group->join(loop_);
     member_->adopt = [this](int fd) { adopt_foreign(fd); };
   }
+  return {};
+}
+
+Expected<void> ListenerImpl::inherit() {
+  fd_ = ::fcntl(params_.inherited, F_DUPFD_CLOEXEC, 0);
+  return fd_ < 0 ? fail(Errc::kIo, "inherited socket: " + cause_of(errno)) : learn_port();
+}
+
+Expected<void> ListenerImpl::learn_port() {
+  Address address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(fd_, &address.any, &size) != 0) {
+    return fail(Errc::kIo, params_.address + ": " + cause_of(errno));
+  }
+  port_ = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
   return {};
 }
 
@@ -231,11 +249,9 @@ Expected<void> ListenerImpl::bind_tcp() {
   if (::bind(fd_, &address.any, size) != 0) {
     return fail(Errc::kIo, where + ": " + cause_of(errno));
   }
-  size = sizeof address;
-  if (::getsockname(fd_, &address.any, &size) != 0) {
-    return fail(Errc::kIo, where + ": " + cause_of(errno));
+  if (auto known = learn_port(); !known) {
+    return known;
   }
-  port_ = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
   claim_.take(params_.address, port_);
   return {};
 }

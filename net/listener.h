@@ -36,6 +36,9 @@ struct ListenerParams {
       "127.0.0.1";          ///< IP address, or the path of a Unix socket when it begins with '/'
   std::uint16_t port = 0;   ///< 0: chosen by the kernel, see Listener::port()
   bool reuse_port = false;  ///< SO_REUSEPORT, one listener per loop on the same port
+  /// A socket that is bound already, in the place of all these; it stays the caller's, who may give
+  /// it to the listeners of other loops, too. -1: none.
+  int inherited = -1;
   std::shared_ptr<TlsContext> tls;  ///< null: plain text
   http::SessionLimits limits;
   std::uint32_t max_handshakes = 64;  ///< more wait in the accept backlog

@@ -82,6 +82,35 @@ struct Fixture {
   std::unique_ptr<Listener> listener;
 };
 
+TEST(PlainListener, WhenTheSocketIsInherited_OP_211_NobodyIsRefusedBetweenTwo) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(fd, 8), 0);
+  ListenerParams params;
+  params.inherited = fd;
+  params.reuse_port = true;
+  std::uint16_t port = 0;
+  std::unique_ptr<RawClient> early;
+  {
+    Fixture first(params);
+    port = first.listener->port();
+    ASSERT_NE(port, 0);
+    Fixture beside(params);  // another loop's
+    EXPECT_EQ(beside.listener->port(), port);
+    first.listener->close();
+    beside.listener->close();
+    early = std::make_unique<RawClient>(port);  // nobody is there to take it
+  }
+  Fixture second(params);
+  early->send("GET /small HTTP/1.1\r\nhost: x\r\n\r\n");
+  ASSERT_TRUE(second.until([&] { return early->got("200"); }));
+  EXPECT_EQ(second.listener->port(), port);
+  ::close(fd);
+}
+
 TEST(PlainListener, WhenThePrefaceComesInPieces_ChoosesHttp2) {
   Fixture fixture;
   RawClient client(fixture.listener->port());

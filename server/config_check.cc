@@ -264,7 +264,7 @@ void check_listener(const proxy::ProxyConfig& config, Checks& checks) {
   checks.count();
   if (config.listener.port != 0 && config.listener.port < kFirstFreePort && ::geteuid() != 0) {
     checks.warn("listener.port", "port " + std::to_string(config.listener.port) +
-                                     " needs CAP_NET_BIND_SERVICE or another user");
+                                     " needs CAP_NET_BIND_SERVICE or socket activation");
   }
 }
 

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "net/inherited_sockets.h"
 
 namespace kintsugi::server {
 namespace {
@@ -236,7 +237,8 @@ Expected<void> confine(const Confinement& wanted) {
   if (auto few = keep_capabilities(std::uint64_t{1} << CAP_NET_BIND_SERVICE); !few) {
     return few;
   }
-  if (!kSanitized && !is_interpreted() && ::close_range(3, ~0U, 0) != 0 && errno != ENOSYS) {
+  const auto first = static_cast<unsigned>(3 + net::inherited_descriptors());
+  if (!kSanitized && !is_interpreted() && ::close_range(first, ~0U, 0) != 0 && errno != ENOSYS) {
     return fail(refused("close inherited descriptors", errno));
   }
   return {};

@@ -16,8 +16,9 @@ struct Confinement {
 
 /// At the begin of a process, before it reads a file: new files are for its user alone, it gains no
 /// privileges by exec, writes no core and is not traced by other processes of its user; inherited
-/// descriptors but standard ones are closed, and of its capabilities it keeps the one for ports
-/// below 1024: root is then bound by the modes of files as others are.
+/// descriptors but standard ones, and those of net/inherited_sockets.h, are closed, and of its
+/// capabilities it keeps the one for ports below 1024: root is then bound by the modes of files as
+/// others are.
 /// @error kConfig: the kernel refuses one of these; the text names it.
 [[nodiscard]] Expected<void> confine(const Confinement& wanted);
 

@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "krm/status.h"
 #include "net/congestion.h"
+#include "net/inherited_sockets.h"
 #include "net/service_notices.h"
 #include "net/watchdog.h"
 #include "proxy/admin/why_not_ready.h"
@@ -25,6 +26,8 @@ namespace {
 
 constexpr Duration kMemoryLook = milliseconds(200);
 constexpr Duration kStatusLook = seconds(5);
+constexpr Duration kAcceptLook = milliseconds(10);
+constexpr int kMostAcceptLooks = 1'000;
 
 /// The control loop's API server has no listener: nothing asks these two.
 class NobodyAuthenticates final : public auth::Authenticator {
@@ -53,9 +56,10 @@ std::vector<Secret> secrets_of(const aggregation::TokenKeys& keys) {
 }  // namespace
 
 Expected<std::unique_ptr<ProxyControl>> ProxyControl::make(LoadProxyConfig reload,
-                                                           LoadedProxyConfig loaded) {
+                                                           LoadedProxyConfig loaded,
+                                                           const std::vector<int>& sockets) {
   std::unique_ptr<ProxyControl> control(new ProxyControl(std::move(reload), std::move(loaded)));
-  if (auto result = control->open(); !result) {
+  if (auto result = control->open(sockets); !result) {
     return fail(std::move(result.error()));
   }
   return control;
@@ -72,6 +76,7 @@ ProxyControl::ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded)
       feed_timer_(loop_),
       stop_timer_(loop_),
       hold_timer_(loop_),
+      accept_timer_(loop_),
       memory_timer_(loop_),
       status_timer_(loop_) {}
 
@@ -106,7 +111,7 @@ ProxyControl::~ProxyControl() {
   objects_server_.reset();
 }
 
-Expected<void> ProxyControl::open() {
+Expected<void> ProxyControl::open(const std::vector<int>& sockets) {
   if (auto used = net::use_congestion(config_.congestion); !used) {
     return fail(std::move(used.error()).at("net.congestion"));
   }
@@ -161,6 +166,10 @@ Expected<void> ProxyControl::open() {
       .instance = hex_encode(random_bytes(4)),
       .loop_count = count,
       .trust = trust_});
+  if (sockets.size() > count) {
+    return fail(Errc::kConfig, "LISTEN_FDS: " + std::to_string(sockets.size()) +
+                                   " sockets, and loops: " + std::to_string(count));
+  }
   shared_->limits->distribute_by_effective_user(config_.distributed_users);
 
   tell_loops();
@@ -185,14 +194,17 @@ Expected<void> ProxyControl::open() {
                                                 .checks = {}});
   objects_ = std::make_unique<ApiObjects>(*objects_server_);
 
+  for (const int socket : sockets) {
+    log_info("listens at a socket that was open", {{"address", net::bound_address(socket)}});
+  }
   std::uint16_t port = config_.listener.port;
   for (std::uint32_t i = 0; i < count; ++i) {
     loops_.push_back(std::make_unique<ProxyLoop>(static_cast<int>(i), *shared_));
-    auto bound = loops_.back()->listen(port);
+    auto bound = loops_.back()->listen(port, sockets.empty() ? -1 : sockets[i % sockets.size()]);
     if (!bound) {
       return fail(std::move(bound.error()));
     }
-    port = *bound;
+    port_ = port = *bound;
   }
   static_shards_ = std::move(files->shards);
   for (const auto& one : loops_) {
@@ -277,6 +289,18 @@ Expected<void> ProxyControl::begin_sequences() {
   return {};
 }
 
+/// Who waits at a socket that was open before this process gets an answer rather than that there is
+/// none yet; after 10 s that.
+void ProxyControl::accept_when_ready(int looks) {
+  if (looks > 0 && !shared_->ready()) {
+    accept_timer_.start(kAcceptLook, [this, looks] { accept_when_ready(looks - 1); });
+    return;
+  }
+  for (const auto& one : loops_) {
+    one->accept();
+  }
+}
+
 /// To the service manager, again and again; what a reload hides comes back.
 void ProxyControl::tell_why_not_ready() {
   if (!stopping_ && !(ready_.load(std::memory_order_relaxed) && has_store_)) {
@@ -349,7 +373,7 @@ int ProxyControl::run() {
     one->start();
   }
   log_info("listening", {{"address", config_.listener.address},
-                         {"port", static_cast<int>(config_.listener.port)},
+                         {"port", static_cast<int>(port_)},
                          {"loops", static_cast<int>(loops_.size())}});
   loop_.post([this] { try_feed(); });
   if (late_ != nullptr) {
@@ -358,6 +382,7 @@ int ProxyControl::run() {
       loop_.post([this, handed] { on_late_store(std::move(*handed)); });
     });
   }
+  accept_when_ready(kMostAcceptLooks);
   status_timer_.start(kStatusLook, [this] { tell_why_not_ready(); });
   if (name_exec_plugins(kubeconfigs_of(config_))) {
     plugins_ = std::make_unique<ExecRenewal>(

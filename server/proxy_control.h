@@ -57,15 +57,16 @@ class ProxyControl {
  public:
   /// Opens the store and the ports. @error kConfig, kIo: one line that says what could not be had.
   /// @param reload  is called when a file of `loaded` has changed.
-  [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(LoadProxyConfig reload,
-                                                                    LoadedProxyConfig loaded);
+  /// @param sockets  of net::take_inherited_sockets(): to be listened at instead of `listener`'s
+  [[nodiscard]] static Expected<std::unique_ptr<ProxyControl>> make(
+      LoadProxyConfig reload, LoadedProxyConfig loaded, const std::vector<int>& sockets);
   ~ProxyControl();
   /// Until SIGTERM or SIGINT. @returns the exit status.
   int run();
 
  private:
   ProxyControl(LoadProxyConfig reload, LoadedProxyConfig loaded);
-  [[nodiscard]] Expected<void> open();
+  [[nodiscard]] Expected<void> open(const std::vector<int>& sockets);
   /// In `data_dir`; in memory where that cannot be written and nothing has to be kept (FP-158).
   [[nodiscard]] Expected<void> open_store();
   [[nodiscard]] Expected<void> open_lmdb();
@@ -218,7 +219,11 @@ class ProxyControl {
   void tell_why_not_ready();
   [[nodiscard]] std::string why_not_ready() const;
 
-  net::Timer fleet_timer_, feed_timer_, stop_timer_, hold_timer_, memory_timer_, status_timer_;
+  void accept_when_ready(int looks);
+
+  net::Timer fleet_timer_, feed_timer_, stop_timer_, hold_timer_, accept_timer_, memory_timer_,
+      status_timer_;
+  std::uint16_t port_ = 0;
   std::size_t draining_ = 0;
   bool stopping_ = false;
   bool waiting_logged_ = false;

@@ -128,7 +128,7 @@ void ProxyControl::begin_replicas() {
   ProxyReplicas::Params params{.loop = loop_, .store = *store_};
   params.own.id = shared_->instance;
   params.own.version = product_version();
-  params.own.address = config_.listener.address + ":" + std::to_string(loops_.front()->port());
+  params.own.address = config_.listener.address + ":" + std::to_string(port_);
   params.own.region = config_.region;
   params.own.started = std::time(nullptr);
   params.balances = config_.listener.balance_watches;

@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "cmd/kintsugi/commands.h"
 #include "cmd/kintsugi/proxy_flags.h"
+#include "net/inherited_sockets.h"
 #include "net/port_claim.h"
 #include "proxy/config/config.h"
 #include "server/config_check.h"
@@ -93,6 +94,10 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
   if (only_looks) {
     return look(*line, *loaded);
   }
+  auto sockets = net::take_inherited_sockets();
+  if (!sockets) {
+    return complain("proxy", sockets.error());
+  }
   if (auto helped = server::help_with_plugins(loaded->config); !helped) {
     return complain("proxy", helped.error());
   }
@@ -100,7 +105,7 @@ int run(const std::vector<std::string>& arguments, bool as_kcp) {
     return load_proxy_config(line).map_error(
         [](ConfigFault&& fault) { return std::move(fault.error); });
   };
-  auto control = server::ProxyControl::make(load_again, std::move(*loaded));
+  auto control = server::ProxyControl::make(load_again, std::move(*loaded), *sockets);
   if (!control) {
     return complain("proxy", control.error());
   }

@@ -72,7 +72,7 @@ class Contents(unittest.TestCase):
                      "/usr/share/zsh/vendor-completions/_kintsugi", "/usr/share/fish/vendor_completions.d/kintsugi.fish",
                      "/usr/share/kintsugi/monitoring/prepare", "/usr/share/kintsugi/monitoring/kintsugi.rules.yml",
                      *[f"/usr/share/doc/kintsugi/{name}" for name in ("copyright", "NOTICE", "changelog.gz", "sbom.spdx.json", "packages.md", "configuration.md")],
-                     *[f"/lib/systemd/system/kintsugi{name}" for name in ("-proxy.service", "-shard@.service", "-worker@.service", "-up.service",
+                     *[f"/lib/systemd/system/kintsugi{name}" for name in ("-proxy.service", "-proxy.socket", "-shard@.service", "-worker@.service", "-up.service",
                                                                          "-backup@.service", "-backup@.timer", ".target")]):
             self.assertIn(path, files)
         for path in ("/etc/kintsugi/proxy.yaml", "/etc/kintsugi/worker.yaml", "/etc/default/kintsugi"):

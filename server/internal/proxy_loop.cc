@@ -11,7 +11,6 @@
 #include "controlplane/views/claim_labels.h"
 #include "krm/path_prefixes.h"
 #include "krm/request_info.h"
-#include "proxy/gates/border_identity.h"
 #include "proxy/gates/impersonate.h"
 #include "server/internal/known_paths.h"
 #include "server/internal/slice_admission.h"
@@ -55,11 +54,6 @@ std::vector<std::unique_ptr<apiserver::AdmissionStep>> own_admission(
         return (*paths)(cluster);
       }));
   return steps;
-}
-
-auth::CertificateProofs::Kind identities_of(const proxy::AuthenticationConfig& config) {
-  return proxy::at_border(serving::proxy_identities({{}, config.pass_groups, config.drop_groups}),
-                          config.border);
 }
 
 /// Where shards are: no tenant's webhook or issuer is there.
@@ -319,7 +313,9 @@ void ProxyLoop::make_own_pools() {
 
 /// Proofs of identities have ended: connections and streams that rest on them (SE-042 to SE-048).
 void ProxyLoop::end_unproven() {
-  listener_->review();
+  if (listener_ != nullptr) {
+    listener_->review();
+  }
   handler_->end_unproven();
   local_->end_unproven();
 }
@@ -379,43 +375,6 @@ ProxyLoop::~ProxyLoop() {
   listener_.reset();
 }
 
-Expected<std::uint16_t> ProxyLoop::listen(std::uint16_t port) {
-  net::ListenerParams params;
-  params.address = shared_.config.listener.address;
-  params.port = port;
-  params.reuse_port = true;
-  params.tls = shared_.serving_tls;
-  params.limits.max_streams = shared_.config.listener.max_streams;
-  const proxy::ListenerTimeouts& timeouts = shared_.config.listener.timeouts;
-  params.handshake_timeout = timeouts.handshake;
-  params.header_timeout = timeouts.header;
-  params.first_request_timeout = timeouts.first_request;
-  params.idle_timeout = timeouts.idle;
-  params.progress_timeout = timeouts.slow_reader;
-  params.group = shared_.group;
-  params.book = shared_.limits->connections();
-  params.owner = [](const http::PeerInfo& peer) {
-    const serving::ConnectionIdentity* identity = serving::identity_of(peer);
-    const bool is_user = identity != nullptr && identity->user;
-    return serving::owner_of(is_user ? &*identity->user : nullptr, peer);
-  };
-  params.crowded = &crowded_;
-  const proxy::AuthenticationConfig& authentication = shared_.config.authentication;
-  filter_ = {authentication.pass_groups, authentication.drop_groups};
-  identities_ = std::make_unique<auth::CertificateProofs>(loop_, shared_.verifier,
-                                                          identities_of(authentication));
-  identities_->on_ended([this] { end_unproven(); });
-  identities_->serve(params);
-  auto listener =
-      net::Listener::open(loop_, std::move(params),
-                          trace_ != nullptr ? static_cast<http::Handler&>(*trace_) : *entrance_);
-  if (!listener) {
-    return fail(std::move(listener.error()));
-  }
-  listener_ = std::move(*listener);
-  return listener_->port();
-}
-
 void ProxyLoop::start() {
   thread_ = std::thread([this] { loop_.run(); });
 }
@@ -437,10 +396,6 @@ void ProxyLoop::start_reviews(ShardTls tls, ShardTls reviewed) {
     }
     handler_->set_own_pool(admin_pool_.get(), reviewed_pool_.get());
   });
-}
-
-void ProxyLoop::set_serving_tls(std::shared_ptr<net::TlsContext> tls) {
-  loop_.post([this, tls = std::move(tls)] { listener_->set_tls(tls); });
 }
 
 void ProxyLoop::set_token_files(proxy::AuthenticationConfig config, TokenFiles files) {
@@ -513,7 +468,7 @@ void ProxyLoop::shed() {
                      handler_->shed_watches(kShedWatches, all) +
                          apiserver::shed_watches(*local_, kShedWatches, all));
     }
-    if (all) {
+    if (all && listener_ != nullptr) {
       pressure.count(serving::ShedStep::kConnections, listener_->shed_idle(kShedConnections));
     }
   });
@@ -541,20 +496,6 @@ void ProxyLoop::set_slots(aggregation::SlotHistoryPtr slots, aggregation::TokenK
 
 void ProxyLoop::set_limits(const proxy::ForwardLimits& limits) {
   loop_.post([this, limits] { handler_->set_limits(limits); });
-}
-
-void ProxyLoop::drain(Duration delay, Duration spread, std::function<void()> done) {
-  loop_.post([this, delay, spread, done = std::move(done)] {
-    handler_->start_drain();
-    drain_timer_.start(delay, [this, spread, done] {
-      listener_->drain(done);
-      local_->start_drain();
-      handler_->end_watches(spread);
-      if (console_ != nullptr) {
-        console_->end();
-      }
-    });
-  });
 }
 
 void ProxyLoop::join() {

@@ -46,6 +46,10 @@
 
 namespace kintsugi::server {
 
+/// Who a client's certificate says asks.
+[[nodiscard]] auth::CertificateProofs::Kind identities_of(
+    const proxy::AuthenticationConfig& config);
+
 /// Partition, PartitionSet and APIExportEndpointSlice; Shards in root with `own_shards`.
 /// @param slice APIExportEndpointSlice with its admission; null: nothing has to be admitted.
 /// @param groups  those that the proxy may have to serve.
@@ -126,8 +130,11 @@ class ProxyLoop {
   ProxyLoop& operator=(const ProxyLoop&) = delete;
 
   /// @param port 0: chosen. @error kConfig, kIo: the address cannot be had.
-  [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port);
-  [[nodiscard]] std::uint16_t port() const noexcept { return listener_->port(); }
+  /// @param inherited  a socket of net::take_inherited_sockets(), whose connections wait until
+  ///                   accept(); -1: none
+  [[nodiscard]] Expected<std::uint16_t> listen(std::uint16_t port, int inherited);
+  /// From now on. Any thread.
+  void accept();
   void start();
   /// The credentials of reviews, and of reads that were reviewed, are known now. Any thread.
   void start_reviews(ShardTls tls, ShardTls reviewed);
@@ -172,6 +179,7 @@ class ProxyLoop {
  private:
   /// What the proxy asks for itself with `share: reviewed` (source `static`).
   void make_own_pools();
+  [[nodiscard]] Expected<void> open_listener(net::ListenerParams params);
   [[nodiscard]] std::unique_ptr<topology::ShardPool> make_static_pool();
   [[nodiscard]] proxy::ProxyHandlerParams::Text on_control(const ControlText& text);
   void recheck_watches();
@@ -215,7 +223,8 @@ class ProxyLoop {
   std::unique_ptr<proxy::Entrance> entrance_;
   std::unique_ptr<auth::CertificateProofs> identities_;
   std::pair<std::vector<std::string>, std::vector<std::string>> filter_;  ///< groups of identities_
-  std::unique_ptr<net::Listener> listener_;
+  std::unique_ptr<net::Listener> listener_;                               ///< null: not yet
+  std::unique_ptr<net::ListenerParams> later_;  ///< of the one that accept() opens
   net::Timer drain_timer_, recheck_timer_;
   std::thread thread_;
 };

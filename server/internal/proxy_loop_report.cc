@@ -12,7 +12,9 @@ void ProxyLoop::report(proxy::ReportPart part, std::function<void(proxy::LoopRep
     proxy::LoopReport report;
     report.name = loop_.name();
     report.loop = loop_.stats();
-    report.listener = listener_->stats();
+    if (listener_ != nullptr) {
+      report.listener = listener_->stats();
+    }
     report.forward = handler_->forward_stats();
     report.merge = handler_->merge_stats();
     if (part != proxy::ReportPart::kCounts) {

@@ -1,0 +1,121 @@
+"""A proxy at sockets that somebody else has open, as systemd's kintsugi-proxy.socket gives them: its port is there while it is not (OP-211)."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+import kit
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+# What systemd does between fork and exec.
+GIVE = """
+import os, sys
+count = int(sys.argv[1])
+for place in range(count):
+    os.dup2(int(sys.argv[2 + place]), 100 + place)
+for place in range(count):
+    os.dup2(100 + place, 3 + place)
+    os.close(100 + place)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(count), LISTEN_FDNAMES="https")
+os.execv(sys.argv[2 + count], sys.argv[2 + count:])
+"""
+
+
+def setUpModule():
+    global installation
+    installation = kit.Installation(shards=1).start_for()
+
+
+class Given(kit.Proxy):
+    """Listens at sockets that are given to it."""
+
+    def __init__(self, *sockets, **more):
+        super().__init__(installation, **more)
+        self.sockets = sockets
+
+    def start(self):
+        with self.log.open("ab") as log:
+            numbers = [one.fileno() for one in self.sockets]
+            self.process = subprocess.Popen([sys.executable, "-c", GIVE, str(len(numbers)), *map(str, numbers), self.program, "proxy", "--config",
+                                             str(self.dir / "proxy.yaml")], stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=numbers)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+def listening(family=socket.AF_INET, address="127.0.0.1"):
+    made = socket.socket(family)
+    made.bind((address, 0))
+    made.listen(4096)
+    return made
+
+
+class Activation(unittest.TestCase):
+    def test_OP_211_nobody_is_refused_while_it_is_started_again(self):
+        with listening() as port:
+            proxy = Given(port, change={"shutdown": {"delay_ms": 0, "grace_ms": 5000}}, loops=2)
+            unused, proxy.port = proxy.port, port.getsockname()[1]
+            refused, answered, ends = [], [0], threading.Event()
+
+            def ask():
+                client = proxy.client("/clusters/root")
+                while not ends.is_set():
+                    try:
+                        answer = client.get(MAPS)  # a connection each
+                        answered[0] += 1
+                        if answer.status != 200:
+                            refused.append(answer.status)
+                    except OSError as fault:
+                        refused.append(str(fault))
+
+            proxy.start()
+            kit.eventually(lambda: proxy.client("").get("/readyz").status == 200, 20, "a proxy")
+            with socket.socket() as other:
+                self.assertNotEqual(other.connect_ex(("127.0.0.1", unused)), 0, "listener.port is served, too")
+            askers = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
+            for one in askers:
+                one.start()
+            for _ in range(3):
+                before = answered[0]
+                kit.eventually(lambda before=before: answered[0] > before + 20, 20, "answers")
+                self.assertEqual(proxy.stop(), 0)
+                proxy.start()
+            before = answered[0]
+            kit.eventually(lambda: answered[0] > before + 20, 20, "answers after the last start")
+            ends.set()
+            for one in askers:
+                one.join(30)
+            self.assertEqual(proxy.stop(), 0)
+            self.assertEqual(refused, [])
+            # Who keeps the socket keeps who comes while nobody is there.
+            with socket.create_connection(port.getsockname()) as early:
+                early.sendall(b"GET / HTTP/1.1\r\n\r\n")
+
+    def test_OP_211_several_sockets(self):
+        with listening() as first, listening(socket.AF_INET6, "::1") as second:
+            proxy = Given(first, second)
+            proxy.start()
+            try:
+                for port in (first.getsockname()[1], second.getsockname()[1]):
+                    host = "127.0.0.1" if port == first.getsockname()[1] else "[::1]"
+                    code = ["curl", "-sk", "-o", os.devnull, "-w", "%{http_code}", f"https://{host}:{port}/healthz"]
+                    kit.eventually(lambda code=code: subprocess.run(code, capture_output=True, text=True, timeout=30, check=False).stdout == "200", 20, host)
+                self.assertIn(f'"127.0.0.1:{first.getsockname()[1]}"', proxy.text())
+            finally:
+                self.assertEqual(proxy.stop(), 0)
+
+    def test_OP_211_what_is_no_socket_that_listens(self):
+        with socket.socket() as idle, listening() as port, listening() as another, listening() as third:
+            for given, wanted in (((port, idle), "LISTEN_FDS: descriptor 4 is no TCP socket that listens"), ((port, another, third), "LISTEN_FDS: 3 sockets, and loops: 2")):
+                proxy = Given(*given)
+                proxy.start()
+                self.assertEqual(proxy.process.wait(30), 1)
+                self.assertIn(wanted, proxy.text())
+
+
+if __name__ == "__main__":
+    unittest.main()
