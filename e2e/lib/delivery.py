@@ -115,8 +115,8 @@ class Hub:
     """Publishes content and keeps the statuses of a client, in their order."""
 
     def __init__(self, broker, client="edge", prefix="v1/"):
-        self.prefix, self.client = prefix, client
-        self.statuses = []
+        self.prefix, self.client, self.port = prefix, client, broker.port
+        self.statuses, self.lists = [], []
         self.ready = queue.Queue()
         self.mqtt = paho.Client(f"hub-{client}-{os.urandom(4).hex()}", protocol=paho.MQTTv5)
         self.mqtt.max_inflight_messages_set(1000)
@@ -133,7 +133,9 @@ class Hub:
             self.mqtt.subscribe(f"{prefix}{self.client}/+/status", options=SubscribeOptions(qos=1, retainAsPublished=True))
 
     def _message(self, _client, _data, message):
-        if message.payload:
+        if message.topic.endswith("/_resync/status"):
+            self.lists.append(json.loads(message.payload))
+        elif message.payload:
             self.statuses.append(Status(message))
 
     def close(self):
@@ -160,6 +162,20 @@ class Hub:
     def clear(self, uid, leaf="content"):
         self.mqtt.publish(self.topic(uid, leaf), b"", qos=1, retain=True).wait_for_publish(30)
 
+    def retained(self):
+        """What a new subscriber gets of the client: the uids of contents and of statuses."""
+        marker, seen, done = os.urandom(8).hex(), [], queue.Queue()
+        mqtt = paho.Client(f"looks-{marker}", protocol=paho.MQTTv5)
+        mqtt.on_message = lambda _c, _d, message: done.put(True) if message.topic.endswith(marker) else seen.append(message)
+        mqtt.on_subscribe = lambda *_: mqtt.publish(f"marks/{marker}", b"x", qos=1)
+        mqtt.on_connect = lambda *_: mqtt.subscribe([(f"{self.prefix}{self.client}/#", SubscribeOptions(qos=1)), ("marks/#", SubscribeOptions(qos=1))])
+        mqtt.connect("127.0.0.1", self.port, keepalive=60)
+        mqtt.loop_start()
+        done.get(timeout=30)
+        mqtt.disconnect()
+        mqtt.loop_stop()
+        return sorted(one.topic.split("/", 2)[2] for one in seen if one.retain)
+
     def of(self, uid):
         return [one for one in self.statuses if one.uid == uid]
 
@@ -179,21 +195,22 @@ def config_map(name, **data):
 
 
 class Stage:
-    """Workspaces for Leases and for what hubs order, with the rights of configs/delivery."""
+    """Workspaces for Leases and for what hubs order, with the rights of configs/delivery. `tag`: behind their names, where others use
+    the installation, too."""
 
     SHARDS = ("root",)
     user = USER
 
-    def __init__(self, installation, workspaces=("edge",)):
-        self.installation = installation
+    def __init__(self, installation, workspaces=("edge",), tag=""):
+        self.installation, self.tag = installation, tag
         installation.user_client(USER)  # its pair
-        installation.make_workspace("leases-root", selector={"name": "root"})
-        self.apply("leases-root", "lease-rbac.yaml")
+        installation.make_workspace(f"leases-root{tag}", selector={"name": "root"})
+        self.apply(f"leases-root{tag}", "lease-rbac.yaml")
         self.targets = {}
         for name in workspaces:
-            installation.make_workspace(name)
-            self.apply(name, "rbac.yaml")
-            self.targets[name] = installation.client(f"/clusters/root:{name}")
+            installation.make_workspace(name + tag)
+            self.apply(name + tag, "rbac.yaml")
+            self.targets[name] = installation.client(f"/clusters/root:{name}{tag}")
             self.allow(self.targets[name], "test.dev")
 
     @staticmethod
@@ -213,21 +230,90 @@ class Stage:
 class Agent(worker.Worker):
     """A process of the role. `clients`: "<id>=<cluster>"; `delivery`: keys of its section besides."""
 
-    def __init__(self, stage, broker, clients=("edge=root:edge",), delivery=None, **more):
+    def __init__(self, stage, broker, clients=None, delivery=None, **more):
         stage.endpoints = None
         super().__init__(stage, "delivery", more.pop("role_more", None), **more)
         config = json.loads(self.config.read_text())
         role = config["roles"]["delivery"]
         role.pop("endpoints")
-        role["server"] = f"https://127.0.0.1:{stage.installation.port}"
+        role["server"] = more.get("server") or f"https://127.0.0.1:{stage.installation.port}"
         role["write_budget"] = {"per_second": 100000, "burst": 100000}
         role["lease"] = {"duration": "6s", "renew": "1s", "give_up": "4s"}
+        role["lease_clusters"] = [f"root:leases-root{stage.tag}"]
+        clients = clients or [f"edge=root:edge{stage.tag}"]
         role["delivery"] = {"broker": {"url": broker.url}, "clients": list(clients), **(delivery or {})}
         self.config.write_text(json.dumps(config))
 
     def connected(self, count=1):
         kit.eventually(lambda: self.metric("delivery_connected") == count, 40, "the agent is connected")
         return self
+
+
+def hub_tool(broker, *args, client="edge", expect=0, env=None):
+    """`kintsugi delivery-hub` once: what it prints; nothing of the caller's environment names a broker."""
+    named = ["--broker", broker.url, "--client", client] if env is None else []
+    made = subprocess.run([os.environ["KINTSUGI"], "delivery-hub", *args, *named], capture_output=True, text=True, timeout=90, check=False,
+                          env={**os.environ, **(env or {})})  # fmt: skip
+    assert made.returncode == expect, (made.returncode, made.stdout, made.stderr)
+    return made.stdout + made.stderr
+
+
+class ServedHub:
+    """`kintsugi delivery-hub serve` over a folder."""
+
+    def __init__(self, broker, *flags, client="edge"):
+        self.folder = tempfile.TemporaryDirectory(prefix="kintsugi-hub-")
+        self.broker, self.flags = broker, flags
+        self.dir = pathlib.Path(self.folder.name) / client
+        self.dir.mkdir()
+        self.log = pathlib.Path(self.folder.name) / ".log"
+        self.process = None
+
+    def start(self):
+        with self.log.open("ab") as out:
+            # pylint: disable-next=consider-using-with
+            self.process = subprocess.Popen([os.environ["KINTSUGI"], "delivery-hub", "serve", "--broker", self.broker.url, "--dir",
+                                             self.folder.name, *self.flags], stdout=out, stderr=out, stdin=subprocess.DEVNULL)  # fmt: skip
+        return self
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+    def put(self, name, manifest):
+        """A file, in one step."""
+        new = self.dir / f".{name}"
+        new.write_text(json.dumps(manifest))
+        new.rename(self.dir / f"{name}.json")
+
+    def drop(self, name):
+        (self.dir / f"{name}.json").unlink()
+
+    def lines(self):
+        return self.log.read_text().splitlines()
+
+    def until(self, *parts, deadline=30):
+        """A line that has all parts."""
+
+        def found():
+            hits = [line for line in self.lines() if all(part in line for part in parts)]
+            assert hits, self.lines()[-20:]
+            return hits[-1]
+
+        return kit.eventually(found, deadline, f"the hub says {parts}")
+
+    def book(self):
+        """What it keeps, by uid."""
+        return {one["uid"]: one for one in json.loads((self.dir / ".hub.json").read_text())["objects"]}
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(20)
+        self.folder.cleanup()
 
 
 class Case(unittest.TestCase):
@@ -238,8 +324,8 @@ class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         needs_broker()
-        cls.installation = kit.Installation(shards=1).start_for(cls)
-        cls.stage = Stage(cls.installation)
+        cls.installation = kit.shared(cls)
+        cls.stage = Stage(cls.installation, tag=f"-{cls.__name__.lower()}-{os.getpid()}")
         cls.target = cls.stage.targets["edge"]
         cls.broker = Broker(cls.profile).start()
         cls.addClassCleanup(cls.broker.__exit__)

@@ -38,6 +38,7 @@ krm::ConfigTable delivery_keys(workers::DeliveryConfig& config, const std::strin
        krm::one_of<DeliveryAdoption>(config.adopt, {{"never", DeliveryAdoption::kNever},
                                                     {"labelled", DeliveryAdoption::kLabelled},
                                                     {"always", DeliveryAdoption::kAlways}})},
+      {"delivery.resync", krm::boolean(config.resync)},
       {"delivery.status.retain", krm::boolean(config.status_retain)},
       {"delivery.status.per_second", krm::fraction(config.status_rate, 0.01, 1'000)},
       {"delivery.status.gzip_min_bytes",

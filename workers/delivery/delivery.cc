@@ -1,20 +1,17 @@
 #include "workers/delivery/delivery.h"
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/alive.h"
 #include "base/digest.h"
 #include "base/log.h"
-#include "base/secret_file.h"
-#include "base/strings.h"
 #include "krm/path_prefixes.h"
 #include "workers/delivery/agent/client_agent.h"
 #include "workers/delivery/agent/manifest_work.h"
+#include "workers/delivery/mqtt/broker_access.h"
 #include "workers/runtime/control/outcome_of.h"
 
 namespace kintsugi::workers {
@@ -162,35 +159,15 @@ class Work final : public RoleWork {
                : at->second.agent.get();
   }
 
-  /// Broker and credentials; what is wrong stands in /readyz.
+  /// What is wrong stands in /readyz.
   void read_files() {
-    auto broker = parse_broker_url(config_.broker_url);
-    if (!broker) {
-      fault_ = "broker.url " + std::string(broker.error().message());
-      return;
-    }
-    broker_ = std::move(*broker);
-    if (!config_.password_file.empty()) {
-      auto password = read_secret_file(config_.password_file);
-      if (!password) {
-        fault_ = std::string(password.error().message());
-        return;
-      }
-      password_ = std::string(trim(password->view()));
-    }
-    if (broker_.tls) {
-      net::TlsParams params;
-      params.ca_file = config_.ca_file;
-      params.certificate_file = config_.certificate_file;
-      params.key_file = config_.key_file;
-      params.server_name = config_.server_name.empty() ? broker_.host : config_.server_name;
-      params.http2 = false;
-      auto tls = net::TlsContext::client(params);
-      if (!tls) {
-        fault_ = std::string(tls.error().message());
-        return;
-      }
-      tls_ = std::move(*tls);
+    auto access = read_broker_access({config_.broker_url, config_.user, config_.password_file,
+                                      config_.ca_file, config_.certificate_file, config_.key_file,
+                                      config_.server_name});
+    if (access) {
+      broker_ = std::move(*access);
+    } else {
+      fault_ = "broker: " + std::string(access.error().message());
     }
   }
 
@@ -224,8 +201,6 @@ class Work final : public RoleWork {
     params.client = client;
     params.config = config_;
     params.broker = broker_;
-    params.tls = tls_;
-    params.password = password_;
     params.folder = unit_.params().journal_directory;
     params.seed = unit_.params().seed ^ std::hash<std::string>{}(client.id);
     ClientAgent::Hooks hooks;
@@ -240,22 +215,25 @@ class Work final : public RoleWork {
                                          std::move(hooks));
   }
 
-  /// Rows of the journal, read once for all clients; again for one that comes back.
+  /// Rows of the journal, read once for all clients that are not open: theirs do not change. Again
+  /// for one that comes back.
   ClientAgent::Rows take_rows(const DeliveryClient& client) {
     const std::string own = client.cluster + "\n" + client.id;
     if (rows_.find(own) == rows_.end()) {
       rows_.clear();
       for (const auto& [id, place] : by_id_) {
-        rows_[place.client.cluster + "\n" + id];
-      }
-      auto read = unit_.journal()->use().scan(0, [this](const JournalKey& at,
-                                                        const JournalRow& row) {
-        const auto found = rows_.find(std::string(at.cluster) + "\n" + std::string(at.ns));
-        if (found != rows_.end() && at.name.starts_with(ClientAgent::kRecordRow)) {
-          found->second.emplace_back(at.name.substr(ClientAgent::kRecordRow.size()), row.payload);
+        if (place.agent == nullptr || !place.agent->is_open()) {
+          rows_[place.client.cluster + "\n" + id];
         }
-        return true;
-      });
+      }
+      auto read =
+          unit_.journal()->use().scan(0, [this](const JournalKey& at, const JournalRow& row) {
+            const auto found = rows_.find(std::string(at.cluster) + "\n" + std::string(at.ns));
+            if (found != rows_.end() && ClientAgent::is_kept(at.name)) {
+              found->second.emplace_back(at.name, row.payload);
+            }
+            return true;
+          });
       if (!read) {
         log_warn("the journal of orders cannot be read",
                  {{"err", std::string(read.error().message())}});
@@ -335,9 +313,7 @@ class Work final : public RoleWork {
   Controller& clients_;
   Controller& orders_;
   std::string fault_;
-  BrokerUrl broker_;
-  std::shared_ptr<const net::TlsContext> tls_;
-  std::string password_;
+  BrokerAccess broker_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct DeliveryConfig {
   std::vector<std::string> prefixes{"v1/"};
   std::vector<std::string> clients;  ///< "<client id>=<logical cluster>"
   DeliveryAdoption adopt = DeliveryAdoption::kNever;
+  bool resync = false;  ///< compares with a hub that does so, too
   bool status_retain = true;
   double status_rate = 5;  ///< a second and object
   std::size_t gzip_min_bytes = 4'096;

@@ -12,10 +12,14 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr JournalTable kTable = 0;
-constexpr std::string_view kManifestRow = "m/";
+constexpr std::string_view kRecordRow = "s/", kManifestRow = "m/", kRefusalRow = "r/";
 constexpr Duration kLeastRest = seconds(1), kMostRest = seconds(60), kCredentialsRest = seconds(30),
                    kTakenOverRest = seconds(15);
 constexpr std::uint64_t kEpochFactor = std::uint64_t{1} << 32U;
+
+DeliveryStatus status_of(const RefusalRecord& refusal) {
+  return reconciled_status(false, refusal.reason, refusal.message, nullptr);
+}
 
 }  // namespace
 
@@ -35,12 +39,25 @@ ClientAgent::ClientAgent(net::Loop& loop, JournalKeeper& journal, Params params,
       outbox_({.per_second = params_.config.status_rate}),
       reconnect_(loop),
       pump_(loop),
-      random_(static_cast<std::minstd_rand::result_type>(params_.seed | 1U)) {}
+      random_(static_cast<std::minstd_rand::result_type>(params_.seed | 1U)) {
+  if (params_.config.resync) {
+    AgentResync::Hooks own;
+    own.orders = [this] { return orders(); };
+    own.send = [this](const std::string& batch) { send_list(batch); };
+    own.tell_again = [this](const std::string& uid) { tell_again(uid); };
+    own.statuses = [this](std::string_view prefix) { return statuses(prefix); };
+    resync_ = std::make_unique<AgentResync>(loop, std::move(own));
+  }
+}
 
 ClientAgent::~ClientAgent() { close(); }
 
 JournalKey ClientAgent::key(const std::string& name) const {
   return {params_.client.cluster, params_.client.id, name};
+}
+
+bool ClientAgent::is_kept(std::string_view row) noexcept {
+  return row.starts_with(kRecordRow) || row.starts_with(kRefusalRow);
 }
 
 void ClientAgent::open(std::uint32_t epoch, bool journal_holds, const Rows& rows) {
@@ -51,7 +68,16 @@ void ClientAgent::open(std::uint32_t epoch, bool journal_holds, const Rows& rows
   epoch_ = epoch;
   sequence_ = 0;
   asked_ = false;
-  for (const auto& [uid, text] : rows) {
+  for (const auto& [row, text] : rows) {
+    const std::string uid = row.substr(kRecordRow.size());
+    if (row.starts_with(kRefusalRow)) {
+      if (auto refusal = RefusalRecord::decode(text); refusal && journal_holds) {
+        refusals_[uid] = std::move(*refusal);
+      } else {
+        (void)erase(uid);
+      }
+      continue;
+    }
     auto record = ManifestRecord::decode(text);
     if (!record || !journal_holds) {
       (void)erase(uid);  // another process went on with it, and what is retained comes again
@@ -60,6 +86,11 @@ void ClientAgent::open(std::uint32_t epoch, bool journal_holds, const Rows& rows
     const ManifestRecord& kept = records_[uid] = std::move(*record);
     hooks_.changed(uid, nullptr, &kept);
     hooks_.look(uid);
+  }
+  for (const auto& [uid, refusal] : refusals_) {
+    if (!refusal.told) {
+      give_out(uid, refusal);
+    }
   }
   connect();
 }
@@ -78,16 +109,20 @@ void ClientAgent::close() {
     hooks_.changed(uid, &record, nullptr);
   }
   records_.clear();
+  refusals_.clear();
+  if (resync_ != nullptr) {
+    resync_->stop();
+  }
 }
 
 void ClientAgent::connect() {
   unwritten_ = false;
   MqttParams params;
-  params.broker = params_.broker;
-  params.tls = params_.tls;
+  params.broker = params_.broker.url;
+  params.tls = params_.broker.tls;
   params.client_id = params_.client.id;
-  params.user = params_.config.user;
-  params.password = Secret(std::string(params_.password));
+  params.user = params_.broker.user;
+  params.password = Secret(std::string(params_.broker.password));
   params.max_packet = static_cast<std::uint32_t>(params_.config.max_packet_bytes);
   params.folder = params_.folder;
   params.may_acknowledge = [this] {
@@ -98,6 +133,9 @@ void ClientAgent::connect() {
   callbacks.on_subscribed = [this] {
     if (unsubscribed_ > 0 && --unsubscribed_ == 0) {
       trouble_.clear();
+      if (resync_ != nullptr) {
+        resync_->begin();
+      }
     }
   };
   callbacks.on_message = [this](const MqttMessage& message) { on_message(message); };
@@ -139,6 +177,9 @@ void ClientAgent::on_ended(const MqttEnd& end) {
   trouble_ = end.why;
   asked_ = asked_ && unsubscribed_ == 0;
   outbox_.lost();
+  if (resync_ != nullptr) {
+    resync_->stop();
+  }
   log_warn("no connection to the broker", {{"client", params_.client.id}, {"err", end.why}});
   std::shared_ptr<MqttSession> gone(std::move(session_));
   loop_.defer([gone = std::move(gone)] {});
@@ -156,13 +197,19 @@ void ClientAgent::on_ended(const MqttEnd& end) {
 
 void ClientAgent::on_message(const MqttMessage& message) {
   const auto topic = parse_delivery_topic(message.topic, params_.config.prefixes);
-  if (!topic || topic->client != params_.client.id || topic->leaf != "content" ||
-      is_reserved_uid(topic->uid)) {
+  if (!topic || topic->client != params_.client.id || topic->leaf != "content") {
     ++counts_.ignored;
     return;
   }
+  if (is_reserved_uid(topic->uid)) {
+    return take_list(*topic, message.payload);
+  }
+  if (resync_ != nullptr) {
+    resync_->heard();
+  }
   if (message.payload.empty()) {
-    if (records_.find(topic->uid) != records_.end()) {
+    if (records_.find(topic->uid) != records_.end() ||
+        refusals_.find(topic->uid) != refusals_.end()) {
       forget(std::string(topic->uid));
     }
     return;
@@ -177,13 +224,25 @@ void ClientAgent::order(const DeliveryTopic& topic, const MqttMessage& message) 
   ResourceMessageBounds bounds;
   bounds.manifest_bytes = params_.config.max_manifest_bytes;
   auto parsed = parse_resource_message(message.content_type, message.payload, topic.uid, bounds);
+  std::string hash = sha256_hex(message.payload);
   if (!parsed) {
-    return refuse(topic, parsed.error());
+    return refuse(topic, parsed.error(), std::move(hash));
   }
   const std::string uid(topic.uid);
   const auto known = records_.find(uid);
   const ManifestRecord* const before = known == records_.end() ? nullptr : &known->second;
-  std::string hash = sha256_hex(message.payload);
+  if (parsed->bare) {
+    if (before == nullptr) {
+      return refuse(topic,
+                    {DeliveryRefusal::kInvalidManifest, "no object of that uid is known",
+                     parsed->resource_generation_id, parsed->generation},
+                    std::move(hash));
+    }
+    parsed->api_version = before->api_version;
+    parsed->kind = before->kind;
+    parsed->ns = before->ns;
+    parsed->name = before->name;
+  }
   counts_.without_id += parsed->id_missing ? 1 : 0;
   switch (judge_manifest(before, *parsed, hash)) {
     case ManifestVerdict::kOlder:
@@ -201,38 +260,143 @@ void ClientAgent::order(const DeliveryTopic& topic, const MqttMessage& message) 
     return;
   }
   ++counts_.taken;
+  if (refusals_.erase(uid) > 0) {
+    (void)journal_.use().erase(kTable, key(std::string(kRefusalRow) + uid));
+  }
   hooks_.changed(uid, before, &record);
   records_[uid] = std::move(record);
   hooks_.look(uid);
 }
 
-void ClientAgent::refuse(const DeliveryTopic& topic, const RefusedMessage& refused) {
+void ClientAgent::refuse(const DeliveryTopic& topic, const RefusedMessage& refused,
+                         std::string hash) {
   const std::string uid(topic.uid);
   const auto known = records_.find(uid);
+  const auto last = refusals_.find(uid);
   if (known != records_.end() && refused.generation > 0 &&
       refused.generation < known->second.generation) {
     ++counts_.older;
     return;
   }
+  if (last != refusals_.end() && last->second.hash == hash) {
+    ++counts_.same;
+    return;
+  }
+  RefusalRecord refusal;
+  refusal.generation = refused.generation;
+  refusal.id = refused.resource_generation_id;
+  refusal.prefix = topic.prefix;
+  refusal.hash = std::move(hash);
+  refusal.reason = refusal_reason(refused.refusal);
+  refusal.message = refused.message;
+  const bool kept = uid.size() <= kMaxDeliveryUid;  // what is longer is no order's, ever
+  if (kept && !write(uid, refusal)) {
+    unwritten_ = true;
+    return;
+  }
   ++counts_.refused;
-  give_out(uid, std::string(topic.prefix), refused.resource_generation_id, refused.generation,
-           reconciled_status(false, refusal_reason(refused.refusal), refused.message, nullptr),
-           true);
+  if (kept) {
+    refusals_[uid] = refusal;
+  }
+  give_out(uid, refusal);
+}
+
+void ClientAgent::give_out(const std::string& uid, const RefusalRecord& refusal) {
+  give_out(uid, refusal.prefix, refusal.id, refusal.generation, status_of(refusal), true);
+}
+
+bool ClientAgent::write(const std::string& uid, const RefusalRecord& refusal) {
+  const std::string text = refusal.encode();
+  const JournalRow row{epoch_, {}, text};
+  return journal_.use().put(kTable, key(std::string(kRefusalRow) + uid), row).has_value();
 }
 
 void ClientAgent::forget(const std::string& uid) {
-  const auto known = records_.find(uid);
   unwritten_ = !erase(uid) || unwritten_;
   ++counts_.forgotten;
+  refusals_.erase(uid);
+  const auto known = records_.find(uid);
+  if (known == records_.end()) {
+    return;
+  }
   hooks_.changed(uid, &known->second, nullptr);
   records_.erase(known);
 }
 
 bool ClientAgent::erase(const std::string& uid) {
   Journal& journal = journal_.use();
-  const auto record = journal.erase(kTable, key(std::string(kRecordRow) + uid));
-  const auto manifest = journal.erase(kTable, key(std::string(kManifestRow) + uid));
-  return record && manifest;
+  bool done = true;
+  for (const std::string_view row : {kRecordRow, kManifestRow, kRefusalRow}) {
+    done = journal.erase(kTable, key(std::string(row) + uid)).has_value() && done;
+  }
+  return done;
+}
+
+void ClientAgent::take_list(const DeliveryTopic& topic, std::string_view payload) {
+  if (resync_ == nullptr || topic.uid != kResyncLevel) {
+    ++counts_.ignored;
+    return;
+  }
+  if (payload.empty()) {
+    return;
+  }
+  if (auto taken = resync_->take(payload, topic.prefix); !taken) {
+    ++counts_.ignored;
+    log_warn("a list of the hub is none",
+             {{"client", params_.client.id}, {"err", std::string(taken.error().message())}});
+  }
+}
+
+std::vector<ResyncItem> ClientAgent::orders() const {
+  std::vector<ResyncItem> out;
+  for (const auto& [uid, record] : records_) {
+    const auto refusal = refusals_.find(uid);
+    const std::int64_t refused = refusal == refusals_.end() ? 0 : refusal->second.generation;
+    out.push_back({uid, std::max(record.generation, refused), record.deleting, ""});
+  }
+  for (const auto& [uid, refusal] : refusals_) {
+    if (records_.find(uid) == records_.end()) {
+      out.push_back({uid, refusal.generation, false, ""});
+    }
+  }
+  return out;
+}
+
+std::vector<ResyncItem> ClientAgent::statuses(std::string_view prefix) const {
+  std::vector<ResyncItem> out;
+  for (const auto& [uid, record] : records_) {
+    if (record.prefix == prefix && refusals_.find(uid) == refusals_.end()) {
+      out.push_back({uid, 0, false, record.status_hash});
+    }
+  }
+  for (const auto& [uid, refusal] : refusals_) {
+    if (refusal.prefix == prefix) {
+      out.push_back({uid, 0, false, status_hash(status_of(refusal))});
+    }
+  }
+  return out;
+}
+
+void ClientAgent::send_list(const std::string& batch) {
+  for (const std::string& prefix : params_.config.prefixes) {
+    if (is_connected()) {
+      (void)session_->publish({delivery_topic(prefix, params_.client.id, kResyncLevel, "status"),
+                               std::string(kJsonContentType),
+                               batch,
+                               false,
+                               {}});
+    }
+  }
+}
+
+void ClientAgent::tell_again(const std::string& uid) {
+  if (const auto refusal = refusals_.find(uid); refusal != refusals_.end()) {
+    return give_out(uid, refusal->second);
+  }
+  if (const auto known = records_.find(uid); known != records_.end()) {
+    known->second.answered = false;
+    hooks_.look(uid);
+  }
 }
 
 /// Given out is what the broker has: until then a restart says it again.
@@ -242,6 +406,10 @@ void ClientAgent::on_acknowledged(const std::optional<std::string>& uid) {
   }
   if (const auto known = records_.find(*uid); known != records_.end()) {
     (void)write(*uid, known->second, nullptr);  // else it is said again
+  }
+  if (const auto refusal = refusals_.find(*uid);
+      refusal != refusals_.end() && !std::exchange(refusal->second.told, true)) {
+    (void)write(*uid, refusal->second);  // likewise
   }
 }
 

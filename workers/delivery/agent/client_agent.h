@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "base/alive.h"
-#include "base/secret.h"
 #include "net/loop.h"
-#include "net/tls.h"
+#include "workers/delivery/agent/agent_resync.h"
 #include "workers/delivery/agent/manifest_record.h"
 #include "workers/delivery/agent/status_outbox.h"
 #include "workers/delivery/agent/target.h"
 #include "workers/delivery/delivery_config.h"
+#include "workers/delivery/mqtt/broker_access.h"
 #include "workers/delivery/mqtt/mqtt_session.h"
 #include "workers/delivery/protocol/topics.h"
 #include "workers/runtime/journal/journal_keeper.h"
@@ -40,9 +40,7 @@ class ClientAgent {
   struct Params {
     DeliveryClient client;
     DeliveryConfig config;
-    BrokerUrl broker;
-    std::shared_ptr<const net::TlsContext> tls;
-    std::string password;
+    BrokerAccess broker;
     std::string folder;
     std::uint64_t seed = 1;
   };
@@ -60,10 +58,10 @@ class ClientAgent {
   ClientAgent& operator=(const ClientAgent&) = delete;
 
   [[nodiscard]] const DeliveryClient& client() const noexcept { return params_.client; }
-  /// What the journal has of a client: uids and texts, in rows of the client's cluster and id with
-  /// this in front of the uid.
+  /// What the journal has of a client, in rows of the client's cluster and id: names and texts of
+  /// those that is_kept() says.
   using Rows = std::vector<std::pair<std::string, std::string>>;
-  static constexpr std::string_view kRecordRow = "s/";
+  [[nodiscard]] static bool is_kept(std::string_view row) noexcept;
   /// Goes on with what the journal has, then connects, for ever. @param epoch  above all earlier
   /// ones of this client @param journal_holds  false: another process had the client meanwhile, and
   /// the rows are erased
@@ -98,8 +96,15 @@ class ClientAgent {
   void on_connected(bool present);
   void on_message(const MqttMessage& message);
   void order(const DeliveryTopic& topic, const MqttMessage& message);
-  void refuse(const DeliveryTopic& topic, const RefusedMessage& refused);
+  void refuse(const DeliveryTopic& topic, const RefusedMessage& refused, std::string hash);
+  void give_out(const std::string& uid, const RefusalRecord& refusal);
+  [[nodiscard]] bool write(const std::string& uid, const RefusalRecord& refusal);
   void forget(const std::string& uid);
+  void tell_again(const std::string& uid);
+  void take_list(const DeliveryTopic& topic, std::string_view payload);
+  [[nodiscard]] std::vector<ResyncItem> orders() const;
+  [[nodiscard]] std::vector<ResyncItem> statuses(std::string_view prefix) const;
+  void send_list(const std::string& batch);
   void on_ended(const MqttEnd& end);
   void pump();
   [[nodiscard]] JournalKey key(const std::string& name) const;
@@ -115,6 +120,8 @@ class ClientAgent {
   Params params_;
   Hooks hooks_;
   std::map<std::string, ManifestRecord, std::less<>> records_;
+  std::map<std::string, RefusalRecord, std::less<>> refusals_;
+  std::unique_ptr<AgentResync> resync_;  // null: off
   StatusOutbox outbox_;
   DeliveryCounts counts_;
   std::unique_ptr<MqttSession> session_;

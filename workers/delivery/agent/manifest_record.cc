@@ -59,6 +59,35 @@ std::optional<ManifestRecord> ManifestRecord::decode(std::string_view text) {
   return out;
 }
 
+std::string RefusalRecord::encode() const {
+  return krm::Json::object({{"generation", generation},
+                            {"told", told},
+                            {"id", id},
+                            {"prefix", prefix},
+                            {"hash", hash},
+                            {"reason", reason},
+                            {"message", message}})
+      .dump();
+}
+
+std::optional<RefusalRecord> RefusalRecord::decode(std::string_view text) {
+  const auto json = krm::Json::parse(text);
+  if (!json || json->text({"reason"}).empty()) {
+    return std::nullopt;
+  }
+  RefusalRecord out;
+  const krm::Json* const generation = json->find("generation");
+  const krm::Json* const told = json->find("told");
+  out.generation = generation == nullptr ? 0 : generation->as_integer();
+  out.told = told != nullptr && told->as_bool();
+  out.id = json->text({"id"});
+  out.prefix = json->text({"prefix"});
+  out.hash = json->text({"hash"});
+  out.reason = json->text({"reason"});
+  out.message = json->text({"message"});
+  return out;
+}
+
 ManifestVerdict judge_manifest(const ManifestRecord* known, const ResourceMessage& message,
                                std::string_view hash) noexcept {
   if (known == nullptr || message.generation > known->generation) {

@@ -29,6 +29,18 @@ struct ManifestRecord {
   [[nodiscard]] static std::optional<ManifestRecord> decode(std::string_view text);
 };
 
+/// What an agent keeps of a message that it refused: the answer, until another message takes the
+/// place of it. What was ordered before stays ordered.
+struct RefusalRecord {
+  std::int64_t generation = 0;            ///< 0: none was readable
+  bool told = false;                      ///< the broker has the answer
+  std::string id = "null", prefix, hash;  ///< as in ManifestRecord
+  std::string reason, message;
+
+  [[nodiscard]] std::string encode() const;
+  [[nodiscard]] static std::optional<RefusalRecord> decode(std::string_view text);
+};
+
 enum class ManifestVerdict : std::uint8_t { kTaken, kSame, kOlder };
 
 /// What a message means beside the last order for its uid; null: there was none. Source: CM-30.

@@ -67,5 +67,22 @@ TEST(ManifestRecord, CM_T056_AnotherDeletionGoesOnWithTheObjectOfTheFirst) {
   EXPECT_EQ(ordered(&first, message(2), "v1/", "i").target_uid, "");
 }
 
+TEST(RefusalRecord, CM_54_ItIsReadAsItWasWritten) {
+  RefusalRecord refusal;
+  refusal.generation = 4;
+  refusal.told = true;
+  refusal.id = "1.50";
+  refusal.prefix = "v1/";
+  refusal.hash = "h";
+  refusal.reason = "TooLarge";
+  refusal.message = "m";
+  const auto read = RefusalRecord::decode(refusal.encode());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->encode(), refusal.encode());
+  for (const char* const bad : {"", "null", "{}"}) {
+    EXPECT_FALSE(RefusalRecord::decode(bad)) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace kintsugi::workers

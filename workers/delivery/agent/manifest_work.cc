@@ -26,6 +26,13 @@ bool is_for_later(const ApiAnswer& answer) {
          answer.is(429);
 }
 
+/// A 403 of a webhook or policy: the object is not as they want it, which no right changes.
+bool is_judged(const ApiAnswer& answer) {
+  const std::string_view message = answer.body.text({"message"});
+  return message.find("admission webhook \"") != std::string_view::npos ||
+         message.find("denied request:") != std::string_view::npos;
+}
+
 /// A 404 that means that the object is not there, also since its namespace is not.
 bool is_missing(const ApiAnswer& answer) {
   return answer.says_missing() ||
@@ -150,7 +157,7 @@ Outcome ManifestWork::refused(Turn& turn, const ApiAnswer& answer, bool creating
     watches_.forget_kind(turn.order.cluster, turn.record.api_version);
     return Outcome::error();
   }
-  if (answer.is(403)) {
+  if (answer.is(403) && !is_judged(answer)) {
     return degraded(turn, "Forbidden", words(answer), nullptr, kForbiddenAgain);
   }
   return degraded(turn, creating ? "CreateFailed" : "UpdateFailed", words(answer), nullptr,

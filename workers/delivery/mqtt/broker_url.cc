@@ -65,7 +65,9 @@ Expected<BrokerUrl> parse_broker_url(std::string_view text) {
 }
 
 bool is_loopback(const BrokerUrl& url) {
-  return url.host == "localhost" || url.host == "::1" || url.host.starts_with("127.");
+  return url.host == "localhost" || url.host == "::1" ||
+         (url.host.starts_with("127.") &&
+          url.host.find_first_not_of("0123456789.") == std::string::npos);
 }
 
 }  // namespace kintsugi::workers

@@ -75,9 +75,9 @@ class ManifestReader {
     }
     // The generation first: whatever else is wrong is an answer to it.
     std::string wrong = read_generation(*meta);
-    for (const auto part : {&ManifestReader::read_type, &ManifestReader::read_uid,
-                            &ManifestReader::read_name, &ManifestReader::read_deletion}) {
-      if (wrong.empty()) {
+    for (const auto part : {&ManifestReader::read_deletion, &ManifestReader::read_uid,
+                            &ManifestReader::read_type, &ManifestReader::read_name}) {
+      if (wrong.empty() && !out_.bare) {
         wrong = (this->*part)(*meta);
       }
     }
@@ -119,6 +119,8 @@ class ManifestReader {
       return "content.metadata.uid is not that of the topic";
     }
     out_.uid = *uid;
+    out_.bare = out_.deleting && text_of(content_, "apiVersion") == "" &&
+                text_of(content_, "kind") == "" && text_of(meta, "name") == "";
     return {};
   }
 

@@ -22,6 +22,8 @@ struct ResourceMessage {
   bool id_missing = false;
   std::int64_t generation = 0;  ///< the hub's, > 0
   bool deleting = false;
+  /// A deletion that names nothing but the uid: of what is known of it.
+  bool bare = false;
   std::string uid, api_version, kind, ns, name;
   /// To be applied: without status and what servers write into metadata.
   krm::Json manifest;

@@ -1,5 +1,6 @@
 #include "workers/delivery/mqtt/internal/mqtt_bridge.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -26,11 +27,12 @@ class Listener {
       return;
     }
     folder_ = name;
-    path_ = name + "/s";
+    // By way of a descriptor: the name of a socket may have 107 bytes, that of a folder more.
+    folder_fd_ = ::open(name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    path_ = "/proc/self/fd/" + std::to_string(folder_fd_) + "/s";
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (path_.size() >= sizeof address.sun_path) {
-      errno = ENAMETOOLONG;
+    if (folder_fd_ < 0) {
       return;
     }
     std::memcpy(address.sun_path, path_.data(), path_.size());
@@ -43,7 +45,10 @@ class Listener {
     if (fd_ >= 0) {
       ::close(fd_);
     }
-    ::unlink(path_.c_str());
+    if (folder_fd_ >= 0) {
+      ::unlink(path_.c_str());
+      ::close(folder_fd_);
+    }
     ::rmdir(folder_.c_str());
   }
   Listener(const Listener&) = delete;
@@ -56,7 +61,7 @@ class Listener {
 
  private:
   std::string folder_, path_;
-  int fd_ = -1;
+  int fd_ = -1, folder_fd_ = -1;
   bool good_ = false;
 };
 
