@@ -27,6 +27,7 @@
 #include "server/internal/pki.h"
 #include "server/internal/ready_probe.h"
 #include "server/internal/supervisor.h"
+#include "server/internal/up_broker.h"
 #include "server/internal/up_etcd.h"
 #include "server/internal/up_files.h"
 #include "server/internal/up_workers.h"
@@ -92,6 +93,11 @@ void print_welcome(const UpOptions& options) {
       proxies_of(options).c_str(), at.c_str(), shards.c_str(), layout.admin_kubeconfig().c_str(),
       options.address.c_str(), options.port, layout.logs().c_str(), layout.dir.c_str());
   for (const std::string& role : options.workers) {
+    if (role == "delivery") {
+      std::printf("\nWorkers of role delivery fill logical clusters (%s) by what hubs say at %s.\n",
+                  join(options.delivery.clients, ", ").c_str(), url_of_broker(options).c_str());
+      continue;
+    }
     const RoleNames names{role};
     std::printf("\nWorkers of role %s serve every workspace that binds the APIExport in %s.\n",
                 role.c_str(), names.provider().c_str());
@@ -150,6 +156,9 @@ class Installation {
     if (auto started = start_etcd(); !started) {
       return started;
     }
+    if (auto started = start_broker(); !started) {
+      return started;
+    }
     if (auto started = start_shards(); !started) {
       return started;
     }
@@ -201,6 +210,20 @@ class Installation {
       }
     }
     return {};
+  }
+
+  /// Before the worker that connects to it; it ends after that.
+  Expected<void> start_broker() {
+    if (!runs_broker(options_)) {
+      return {};
+    }
+    auto broker = prepare_broker(options_);
+    if (!broker) {
+      return fail(std::move(broker.error()));
+    }
+    return supervisor_.start({"broker", std::move(broker->arguments),
+                              options_.layout.log_file("broker"),
+                              options_.layout.pid_file("broker"), std::move(broker->program)});
   }
 
   Expected<void> start_shards() {

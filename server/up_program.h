@@ -12,6 +12,13 @@
 
 namespace kintsugi::server {
 
+/// Of the role `delivery` (docs/workers/delivery.md).
+struct UpDelivery {
+  std::string broker;                  ///< URL; "": `up` runs a Mosquitto
+  std::uint16_t port = 1883;           ///< of that one, on 127.0.0.1
+  std::vector<std::string> clients{};  ///< "<client id>=<logical cluster>"
+};
+
 /// A whole installation on one machine. Checked before: numbers are within their bounds, words are
 /// among those that are known.
 struct UpOptions {
@@ -31,6 +38,7 @@ struct UpOptions {
   std::uint32_t regions_lost_per_mille = 0;  ///< packets, 0 to 500
   /// Roles whose workers run beside the shards, each known_worker_roles() at most once.
   std::vector<std::string> workers;
+  UpDelivery delivery;
   std::string wildcard = "serve";     ///< as in proxy.yaml
   std::string consumers = "ignored";  ///< as in proxy.yaml, of endpoint_slice
   TenantOptions tenants;
@@ -48,6 +56,9 @@ struct UpOptions {
   std::vector<std::string> trace_arguments;  ///< what a shard is told of it
   bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is
 };
+
+/// Whether all roles can be installed, before anything is made. @error kConfig names the option.
+[[nodiscard]] Expected<void> check_up_workers(const UpOptions& options);
 
 /// Makes the installation's files, starts its processes, restarts what dies, and stops them in
 /// order on SIGTERM or SIGINT.

@@ -77,6 +77,15 @@ FlagTable flag_table(Options& options) {
         {"etcd-members", "1|3", "1",
          "members of the etcd that `up` runs, with --store etcd; each is a process of its own",
          into(options.up.etcd_members)}}},
+      {"--workers delivery",
+       {{"delivery-broker", "URL", "",
+         "the MQTT broker; without it `up` runs the mosquitto of this machine",
+         into(options.up.delivery.broker)},
+        {"delivery-port", "PORT", "1883", "port of that one, on 127.0.0.1",
+         into(options.up.delivery.port)},
+        {"delivery-clients", "ID=CLUSTER,…", "edge-1=root:edge-1",
+         "client ids and the logical cluster that each fills; workspaces are made",
+         into(options.up.delivery.clients)}}},
       {"Addresses",
        {{"port", "PORT", "6443", "port of the proxy", into(options.up.port)},
         {"bind", "ADDRESS", "127.0.0.1", "address that the proxy listens on",
@@ -224,6 +233,12 @@ Expected<server::UpOptions> understood(Options typed) {
       return fail(std::move(roles.error()));
     }
     options.workers = std::move(*roles);
+    if (options.delivery.clients.empty()) {
+      options.delivery.clients = {"edge-1=root:edge-1"};
+    }
+    if (auto known = server::check_up_workers(options); !known) {
+      return fail(std::move(known.error()));
+    }
   }
   auto revocations = understood_revocations(typed.revocations);
   if (!revocations) {

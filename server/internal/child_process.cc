@@ -6,6 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/strings.h"
 
 namespace kintsugi::server {
 namespace {
@@ -22,6 +26,17 @@ void forget_handlers() noexcept {
 }
 
 }  // namespace
+
+std::optional<std::string> program_in_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");  // NOLINT: nobody sets it
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
+    std::string program = std::string(folder) + "/" + name;
+    if (!folder.empty() && ::access(program.c_str(), X_OK) == 0) {
+      return program;
+    }
+  }
+  return std::nullopt;
+}
 
 std::string own_program() {
   char path[4096];

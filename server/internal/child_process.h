@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace kintsugi::server {
 
 /// Where this program is; one that was replaced meanwhile has no name, but can still be run.
 [[nodiscard]] std::string own_program();
+
+/// An executable of that name in PATH; nullopt: there is none.
+[[nodiscard]] std::optional<std::string> program_in_path(const std::string& name);
 
 /// Starts a program that ends with its parent (SIGTERM), out of reach of the terminal's signals and
 /// without the parent's handlers. It reads nothing.

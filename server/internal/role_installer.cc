@@ -210,6 +210,31 @@ net::Task<Expected<std::vector<std::string>>> RoleInstaller::make_leases(
   co_return served;
 }
 
+net::Task<Expected<void>> RoleInstaller::make_targets(RolePlan plan) {
+  for (const std::string& cluster : params_.targets) {
+    const std::size_t colon = cluster.rfind(':');
+    if (colon != std::string::npos) {
+      const std::string parent = cluster.substr(0, colon);
+      const Json workspace = workspace_named(cluster.substr(colon + 1));
+      net::Task<Expected<void>> making = make_workspace(parent, workspace);
+      Expected<void> made = co_await making;
+      if (made) {
+        net::Task<Expected<void>> awaiting = await_workspace(parent, workspace, params_.patience);
+        made = co_await awaiting;
+      }
+      if (!made) {
+        co_return made;
+      }
+    }
+    net::Task<Expected<void>> allowing = apply(cluster, plan.in_targets, params_.patience);
+    Expected<void> allowed = co_await allowing;
+    if (!allowed) {
+      co_return allowed;
+    }
+  }
+  co_return Expected<void>();
+}
+
 net::Task<Expected<std::vector<std::string>>> RoleInstaller::install(
     RolePlan plan, std::vector<std::string> known) {
   net::Task<Expected<void>> allowing = apply("root", plan.in_root, params_.patience);
@@ -229,6 +254,14 @@ net::Task<Expected<std::vector<std::string>>> RoleInstaller::install(
   net::Task<Expected<std::vector<std::string>>> placing = make_leases(plan, std::move(known));
   Expected<std::vector<std::string>> served = co_await placing;
   if (!served) {
+    co_return served;
+  }
+  if (plan.in_provider.empty()) {
+    net::Task<Expected<void>> targeting = make_targets(plan);
+    done = co_await targeting;
+    if (!done) {
+      co_return fail(std::move(done.error()));
+    }
     co_return served;
   }
   std::vector<Json> objects = {partition_of_workers(*served)};

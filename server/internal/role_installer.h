@@ -23,6 +23,8 @@ class RoleInstaller {
     net::Url proxy;
     std::string ca_file, certificate_file, key_file;  ///< of an administrator
     std::vector<std::string> shards;                  ///< that must be there
+    /// Logical clusters in which a role without an APIExport works; made where they are missing.
+    std::vector<std::string> targets;
     Duration patience = seconds(60);  ///< for a server that refuses, or does not know yet
   };
   /// @error kConfig names the file and the cause.
@@ -49,6 +51,8 @@ class RoleInstaller {
                                                           Duration patience);
   [[nodiscard]] net::Task<Expected<std::vector<std::string>>> make_leases(
       RolePlan plan, std::vector<std::string> known);
+
+  [[nodiscard]] net::Task<Expected<void>> make_targets(RolePlan plan);
 
   net::Loop& loop_;
   const Params params_;

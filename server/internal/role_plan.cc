@@ -19,7 +19,8 @@ using krm::Json;
 constexpr std::string_view kExample = "example", kExampleFolder = "worker/";
 constexpr std::string_view kRootRights = "worker/root-rbac.yaml";
 constexpr std::string_view kLeaseRights = "worker/lease-rbac.yaml";
-constexpr std::string_view kUserOfFiles = "greeter";
+constexpr std::string_view kTargetFolder = "delivery/", kTargetRights = "delivery/rbac.yaml";
+constexpr std::string_view kUsersOfFiles[] = {"greeter", "concertmaster"};
 constexpr const char* kWorkers = "workers";
 constexpr const char* kSlice = "APIExportEndpointSlice";
 
@@ -58,7 +59,9 @@ void give_to_group(Json& object, const RoleNames& names) {
     return;
   }
   for (Json& subject : subjects->edit_items()) {
-    if (subject.text({"kind"}) == "User" && subject.text({"name"}) == kUserOfFiles) {
+    if (subject.text({"kind"}) == "User" &&
+        std::find(std::begin(kUsersOfFiles), std::end(kUsersOfFiles), subject.text({"name"})) !=
+            std::end(kUsersOfFiles)) {
       subject["kind"] = "Group";
       subject["name"] = names.group();
     }
@@ -140,11 +143,13 @@ Expected<void> take(const EmbeddedFile& file, std::vector<Json>& into, const Rol
 }  // namespace
 
 Expected<RolePlan> plan_role(const std::string& role) {
-  RolePlan plan{.names = {role}, .in_root = {}, .in_provider = {}, .in_leases = {}};
+  RolePlan plan{
+      .names = {role}, .in_root = {}, .in_provider = {}, .in_leases = {}, .in_targets = {}};
   const std::string folder = role == kExample ? std::string(kExampleFolder) : role + "/";
   for (const EmbeddedFile& file : embedded_files()) {
     std::vector<Json>* const into = file.name == kRootRights        ? &plan.in_root
                                     : file.name == kLeaseRights     ? &plan.in_leases
+                                    : file.name == kTargetRights    ? &plan.in_targets
                                     : file.name.starts_with(folder) ? &plan.in_provider
                                                                     : nullptr;
     if (into != nullptr) {
@@ -162,6 +167,11 @@ Expected<RolePlan> plan_role(const std::string& role) {
     return rank_of(left) < rank_of(right);
   });
   version_schemas(objects);
+  if (folder != kTargetFolder) {
+    plan.in_targets.clear();
+  } else if (objects.empty()) {
+    return plan;
+  }
   if (objects.empty() || rank_of(objects.back()) != 2) {
     return fail(Errc::kConfig, "this program has no APIExport for workers of role " + role);
   }
@@ -181,6 +191,12 @@ Json partition_of_workers(const std::vector<std::string>& shards) {
        {"metadata", Json::object({{"name", kWorkers}})},
        {"spec", Json::object({{"selector", Json::object({{"matchExpressions",
                                                           Json::array({std::move(demand)})}})}})}});
+}
+
+Json workspace_named(const std::string& name) {
+  return Json::object({{"apiVersion", "tenancy.kcp.io/v1alpha1"},
+                       {"kind", "Workspace"},
+                       {"metadata", Json::object({{"name", name}})}});
 }
 
 Json workspace_on(const std::string& name, const std::string& shard) {

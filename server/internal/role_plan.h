@@ -30,11 +30,13 @@ struct RoleNames {
 struct RolePlan {
   RoleNames names;
   std::vector<krm::Json> in_root, in_provider;
-  std::vector<krm::Json> in_leases;  ///< of each workspace for Leases
+  std::vector<krm::Json> in_leases;   ///< of each workspace for Leases
+  std::vector<krm::Json> in_targets;  ///< of what a role without an APIExport fills
 };
 
 /// From `<role>/` and, for `example`, `worker/`; rights in root and at Leases are those of
-/// `worker/`, which names the user `greeter`: here the role's group stands for him. A slice in the
+/// `worker/`, which names the user `greeter`: here the role's group stands for him. `delivery` has
+/// no APIExport, but rights for the logical clusters that it fills. A slice in the
 /// files is left out; instead there is one of the name `workers` for the Partition `workers`
 /// (partition_of_workers()). The first part of a schema's name, `v1` in the files, is made of its
 /// content: one that another version of the program has is beside the one that is there.
@@ -45,6 +47,8 @@ struct RolePlan {
 /// The shards whose consumers the workers serve.
 [[nodiscard]] krm::Json partition_of_workers(const std::vector<std::string>& shards);
 [[nodiscard]] krm::Json workspace_on(const std::string& name, const std::string& shard);
+/// Wherever there is room.
+[[nodiscard]] krm::Json workspace_named(const std::string& name);
 
 /// Where an object is, below the server: "/clusters/<cluster>/apis/<group>/…/<name>"; without the
 /// name for who makes one.

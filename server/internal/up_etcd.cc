@@ -13,6 +13,7 @@
 
 #include "base/strings.h"
 #include "server/files.h"
+#include "server/internal/child_process.h"
 #include "server/internal/pki.h"
 #include "server/internal/up_files.h"
 
@@ -58,12 +59,8 @@ Expected<void> expect_as_many(const UpOptions& options) {
 }
 
 Expected<std::string> find_program() {
-  const char* const path = std::getenv("PATH");
-  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
-    const std::string program = std::string(folder) + "/etcd";
-    if (!folder.empty() && ::access(program.c_str(), X_OK) == 0) {
-      return program;
-    }
+  if (auto found = program_in_path("etcd")) {
+    return std::move(*found);
   }
   return fail(Errc::kConfig,
               "--store etcd: PATH has no etcd (Debian: etcd-server); or name one that runs: "

@@ -8,6 +8,7 @@
 #include "base/secret_file.h"
 #include "server/files.h"
 #include "server/internal/pki.h"
+#include "server/internal/up_broker.h"
 #include "server/internal/up_files.h"
 #include "server/internal/worker_pages.h"
 #include "server/internal/worker_socket.h"
@@ -34,6 +35,15 @@ struct Page {
 };
 
 }  // namespace
+
+Expected<void> check_up_workers(const UpOptions& options) {
+  for (const std::string& role : options.workers) {
+    if (auto plan = plan_role(role); !plan) {
+      return fail(std::move(plan.error()).at("--workers"));
+    }
+  }
+  return check_delivery(options);
+}
 
 Expected<std::unique_ptr<UpWorkers>> UpWorkers::make(net::Loop& loop, const UpOptions& options,
                                                      Events events) {
@@ -64,6 +74,7 @@ Expected<void> UpWorkers::connect() {
   params.certificate_file = pki.certificate("admin");
   params.key_file = pki.key("admin");
   params.shards = shards_of(options_);
+  params.targets = clusters_of_clients(options_);
   auto made = RoleInstaller::make(loop_, std::move(params));
   if (!made) {
     return fail(std::move(made.error()));
@@ -216,6 +227,9 @@ Expected<void> UpWorkers::write_config(const Place& place) const {
   const RoleNames& names = place.plan.names;
   WorkerConfig config = config_of_role(options_.layout, names, place.shards);
   config.tracing = options_.tracing;
+  if (place.plan.in_provider.empty()) {
+    aim_at_clients(config, options_);
+  }
   return write_file(options_.layout.worker_config(names.role),
                     "# Written by `kintsugi up` at each start.\n" + render_worker_config(config));
 }
