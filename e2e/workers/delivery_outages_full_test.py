@@ -102,6 +102,48 @@ class Outage(unittest.TestCase):
         hub.until("gone", "Deleted", "True/Success", 40)
         self.assertEqual(self.names("gone"), set())
 
+    def test_CM_T024_a_restart_while_finalizers_are_waited_for(self):
+        broker, agent = self.begin()
+        hub = self.hub(broker)
+        hub.send("held", {**config_map("held"), "metadata": {"name": "held", "namespace": "default", "finalizers": ["test.dev/hold"]}})
+        hub.until("held", "Reconciled", "True/Success")
+        hub.send("held", config_map("held"), 2, deleted=True)
+        hub.until("held", "Deleted", "False/WaitingForFinalizers")
+        agent.process.kill()
+        agent.process.wait(20)
+        agent.start().until_ready()
+        self.assertNotIn("True/Success", [one.says("Deleted") for one in hub.of("held")])
+        kit.eventually(lambda: self.target.request("PATCH", f"{MAPS}/held", {"metadata": {"finalizers": None}},
+                                                   headers={"Content-Type": "application/merge-patch+json"}).status == 200)  # fmt: skip
+        hub.until("held", "Deleted", "True/Success")
+
+    def test_CM_54_a_refusal_that_nobody_was_told_of(self):
+        broker, agent = self.begin()
+        hub = self.hub(broker)
+        broker.process.send_signal(signal.SIGSTOP)  # the answer cannot leave
+        try:
+            hub.mqtt.publish(hub.topic("bad"), b'{"resourceGenerationID":7}', 1, False, delivery.properties("v1/json"))
+        finally:
+            broker.process.send_signal(signal.SIGCONT)
+        agent.process.kill()
+        agent.process.wait(20)
+        agent.start().until_ready()
+        hub.until("bad", "Reconciled", "False/InvalidManifest", 40)
+
+    def test_CM_T061_an_agent_that_stands_still_while_messages_come(self):
+        broker, agent = self.begin("wide")
+        hub = self.hub(broker)
+        for number in range(100):
+            hub.mqtt.publish(hub.topic(f"f-{number}"), self.order(f"f-{number}")[0], 1, False, delivery.properties("v1/json"))
+            if number == 50:
+                agent.process.send_signal(signal.SIGSTOP)  # for longer than its Lease is good
+        lapsed = kit.Clock()
+        kit.eventually(lambda: lapsed.spent() > 8, 30)
+        agent.process.send_signal(signal.SIGCONT)
+        self.all_applied("f-", 100)
+        for number in range(100):
+            hub.until(f"f-{number}", "Reconciled", "True/Success", 40)
+
     def test_CM_T061_a_session_that_is_kept(self):
         broker, agent = self.begin("wide")
         hub = self.hub(broker)
