@@ -262,7 +262,7 @@ class ServedHub:
     """`kintsugi delivery-hub serve` over a folder."""
 
     def __init__(self, broker, *flags, client="edge"):
-        self.folder = tempfile.TemporaryDirectory(prefix="kintsugi-hub-")
+        self.folder = tempfile.TemporaryDirectory(prefix="kintsugi-wishes-")
         self.broker, self.flags = broker, flags
         self.dir = pathlib.Path(self.folder.name) / client
         self.dir.mkdir()
@@ -311,8 +311,7 @@ class ServedHub:
 
     def __exit__(self, *_):
         if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(20)
+            self.stop()
         self.folder.cleanup()
 
 

@@ -73,7 +73,9 @@ void AgentResync::compare(const std::vector<ResyncItem>& has, std::string_view p
   }
   for (ResyncItem& told : hooks_.statuses(prefix)) {
     const auto found = hashes.find(told.uid);
-    if (found == hashes.end() || found->second != told.status_hash) {
+    const bool same = found != hashes.end() && found->second.size() >= kLeastStatusHash &&
+                      told.status_hash.starts_with(found->second);
+    if (!same) {
       again_.push_back(std::move(told.uid));
     }
   }

@@ -61,7 +61,9 @@ Target make_target(const krm::Json& object) {
     out.status = KeptJson(*status);
   }
   krm::Json content = object;
-  content.erase("status");
+  for (const char* const name : {"status", "apiVersion", "kind"}) {  // lists leave the last two out
+    content.erase(name);
+  }
   for (const std::string_view name : kNotContent) {
     content.find("metadata")->erase(name);
   }

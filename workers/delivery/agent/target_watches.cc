@@ -8,6 +8,7 @@
 namespace kintsugi::workers {
 namespace {
 
+constexpr Duration kAskLook = milliseconds(5);
 constexpr Duration kServedFor = std::chrono::minutes(10), kNotServedFor = seconds(2);
 constexpr std::string_view kSelector = "labelSelector=concertmaster-cache%3DTrue";
 
@@ -41,11 +42,17 @@ net::Task<Expected<std::optional<TargetKind>>> TargetWatches::kind(std::string c
                                                                    std::string api_version,
                                                                    std::string kind) {
   const std::string name = cluster + "|" + api_version;
+  while (known_[name].asking) {
+    net::Sleep rest(unit_.loop(), kAskLook);
+    co_await rest;
+  }
   if (known_[name].until <= unit_.loop().now()) {
+    known_[name].asking = true;
     const Resource resource = resource_of(api_version);
     const std::string path = krm::cluster_root(cluster) + resource.base();
     net::Task<ApiAnswer> asking = unit_.home().get(path);
     const ApiAnswer answer = co_await asking;
+    known_[name].asking = false;
     if (!answer.ok() && !answer.is(404)) {
       co_return fail(Errc::kUnavailable, answer.text());
     }
@@ -101,11 +108,14 @@ void TargetWatches::watch(const OrderName& order, const TargetKind& kind,
                                           target_projection());
     const std::string name = place.watch;
     watch.handler = watch.use->add_handler([this, name](const CacheChange& change) {
-      if (change.echo) {
-        return;
-      }
       const auto at = watches_.find(name);
       if (at == watches_.end()) {
+        return;
+      }
+      if (at->second.cluster != change.key.cluster) {
+        at->second.cluster = change.key.cluster;
+      }
+      if (change.echo) {
         return;
       }
       const auto [first, last] = at->second.by_name.equal_range(
@@ -152,7 +162,9 @@ bool TargetWatches::find(const OrderName& order, shards::ObjectKey& key) const {
   if (known == places_.end()) {
     return false;
   }
-  key = {known->second.cluster, known->second.ns, known->second.name};
+  const Watch& watch = watches_.find(known->second.watch)->second;
+  key = {watch.cluster.empty() ? known->second.cluster : watch.cluster, known->second.ns,
+         known->second.name};
   return true;
 }
 

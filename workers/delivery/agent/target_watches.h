@@ -64,11 +64,13 @@ class TargetWatches {
     CacheUse<Target> use;
     CacheCore::HandlerId handler = 0;
     std::size_t orders = 0;
+    std::string cluster;  // as its keys have it: an order may name it by its path
     std::multimap<std::pair<std::string, std::string>, OrderName> by_name;
   };
   struct Known {
     TimePoint until{};
     bool served = false;
+    bool asking = false;  // one asks, others wait
     std::map<std::string, TargetKind> kinds;
   };
 

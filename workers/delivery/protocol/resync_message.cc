@@ -15,10 +15,14 @@ constexpr std::size_t kMaxBatches = 1'000, kMaxId = 64, kHeadBytes = 256;
 
 Json item_of(ResyncKind kind, const ResyncItem& item) {
   if (kind == ResyncKind::kStatusHashes) {
-    return Json::object({{"uid", item.uid}, {"statusHash", item.status_hash}});
+    return Json::object(
+        {{"uid", item.uid}, {"statusHash", item.status_hash.substr(0, kLeastStatusHash)}});
   }
-  return Json::object(
-      {{"uid", item.uid}, {"generation", item.generation}, {"deleted", item.deleted}});
+  Json out = Json::object({{"uid", item.uid}, {"generation", item.generation}});
+  if (item.deleted) {
+    out["deleted"] = true;
+  }
+  return out;
 }
 
 /// nullopt: it is none.

@@ -14,6 +14,8 @@ namespace kintsugi::workers {
 /// The level of a topic that lists go by, in the place of a uid: to the agent with "content", to
 /// the hub with "status".
 inline constexpr std::string_view kResyncLevel = "_resync";
+/// Digits of a status' hash that lists have at least.
+inline constexpr std::size_t kLeastStatusHash = 16;
 inline constexpr std::size_t kMaxResyncItems = 1'000, kMaxResyncBytes = std::size_t{512} << 10;
 
 enum class ResyncKind : std::uint8_t {
@@ -26,7 +28,7 @@ struct ResyncItem {
   std::string uid;
   std::int64_t generation = 0;
   bool deleted = false;     ///< its deletion was ordered
-  std::string status_hash;  ///< as statuses have it in `kintsugi-hash`
+  std::string status_hash;  ///< begin of what statuses have in `kintsugi-hash`
   bool operator==(const ResyncItem&) const = default;
 };
 
