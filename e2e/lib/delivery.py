@@ -330,7 +330,7 @@ class Case(unittest.TestCase):
         cls.addClassCleanup(cls.broker.__exit__)
         cls.agent = Agent(cls.stage, cls.broker, delivery=cls.delivery).start()
         cls.addClassCleanup(cls.agent.__exit__)
-        cls.agent.until_ready()
+        cls.agent.until_ready().connected()
         cls.hub = Hub(cls.broker)
         cls.addClassCleanup(cls.hub.close)
 

@@ -27,7 +27,7 @@ class Resync(unittest.TestCase):
 
     def data(self, name):
         answer = self.target.get(f"{MAPS}/{name}")
-        return answer.json["data"] if answer.status == 200 else None
+        return answer.json.get("data", {}) if answer.status == 200 else None
 
     def begin(self, profile, *flags):
         broker = self.enterContext(delivery.Broker(profile))
