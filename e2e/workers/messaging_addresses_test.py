@@ -51,6 +51,7 @@ class Addresses(messaging_addresses.Case):
         self.use("two")
         self.made("orders")
         self.until("orders", "Created")
+        self.until("orders", reason="Ready")  # else Degraded, which the other router's link ends with another status
         self.forget()
         before = self.asked("createAddress"), self.asked("createQueue"), self.asked("updateQueue"), self.asked("deleteAddress")
         revision = self.patch("orders", {"metadata": {"labels": {"a": "b"}}})["metadata"]["resourceVersion"]

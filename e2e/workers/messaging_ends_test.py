@@ -94,7 +94,7 @@ class Ends(Case):
         tenant.gone("MessagingEndpoint", "safe")
         self.assertEqual((router.rows("sslProfile"), self.listeners(router)), ({}, {}))
 
-    def test_MS072_MS073_MS074_connectors_and_forwarders(self):
+    def test_MS072_MS073_MS074_RT_T103_connectors_and_forwarders(self):
         tenant, router = self.stand("ms072")
         other = amqp.Router("other").start_for(self)
         other.kill()

@@ -1,109 +1,17 @@
-"""Each process is killed at each step of what is made or taken away: the end is the same (docs/spec/messaging.md)."""
-import os
+"""What is ours is killed at each step of what is made or taken away: the end is the same (docs/spec/messaging.md)."""
 import unittest
 
-import amqp
-import kit
-import messaging_faults
-import messaging_stage
+import messaging_steps
 
-ONLY_WITH_ALL = "kills each process at each step, for ten minutes"
-BOTH = bool(os.environ.get("KINTSUGI_FAULTS_BOTH"))  # each step before its request arrives and before its answer does, else in turn
-VICTIMS = os.environ.get("KINTSUGI_FAULT_VICTIMS", "worker,proxy,shard,router,broker").split(",")
+ONLY_WITH_ALL = "kills each process at each step, for minutes"
 
 
 def setUpModule():
-    global installation  # pylint: disable=global-variable-undefined
-    installation = kit.Installation(shards=2).start_for()
-    messaging_faults.Case.broker = amqp.Artemis("b0", memory=192, global_max_size=64 << 20).start_for()
-    messaging_faults.Case.stage = messaging_stage.Stage(installation, ("root", "shard-1"))
+    messaging_steps.begin()
 
 
-def core(operation, kind):
-    return rb"operation.{1,4}" + operation + rb".{0,300}" + kind
-
-
-CREATES = (("broker", rb"createAddress"), ("broker", rb"createQueue"), ("router", core(rb"CREATE", rb"router\.config\.address")),
-           ("router", core(rb"CREATE", rb"router\.config\.autoLink")))
-DELETES = (("router", core(rb"DELETE", rb"router\.config\.autoLink")), ("router", core(rb"DELETE", rb"router\.config\.address")), ("broker", rb"destroyQueue"),
-           ("broker", rb"deleteAddress"))
-
-
-class Steps(messaging_faults.Case):
-    """Each process is killed at each step of what is done for an address, before the request arrives or before its answer does."""
-
-    @classmethod
-    def peers(cls):
-        cls.gates = {one: messaging_faults.Gate(peer.name, peer.port) for one, peer in (("router", cls.router), ("broker", cls.broker))}
-        for one in cls.gates.values():
-            cls.addClassCleanup(one.close)
-        return [cls.gates["router"]], [cls.gates["broker"]]
-
-    def setUp(self):
-        self.one = self.worker().__enter__()
-        self.addCleanup(self.one.__exit__)
-        for one in self.gates.values():
-            self.addCleanup(one.open)  # before the worker ends
-        kills = {"worker": self.kill_worker, "proxy": lambda: installation.kill("proxy"), "shard": lambda: installation.kill("root"),
-                 "router": lambda: self.again(self.router), "broker": self.kill_broker}
-        self.kills = {victim: kills[victim] for victim in VICTIMS}
-
-    def kill_worker(self):
-        self.one.process.kill()
-        self.one.process.wait(20)
-        self.one.start()
-
-    @staticmethod
-    def again(peer):
-        peer.kill()
-        peer.start()
-
-    def kill_broker(self):
-        self.again(self.broker)
-        kit.eventually(lambda: self.client.open(self.broker.port, name="broker")["opened"], what="the broker is asked again")
-
-    def at(self, step, answered, do, kill):
-        """Kills at a step of what `do` begins."""
-        where, pattern = step
-        gate = self.gates[where]
-        gate.shut_at(pattern, answered)
-        do()
-        self.assertTrue(gate.reached.wait(60), f"{pattern} is sent to the {where}")
-        kill()
-        gate.open()
-
-    def test_MS063_a_process_that_is_killed_at_any_step_changes_nothing_of_the_end(self):
-        space_id = self.begun(self.one)
-        self.insist_on("stays")
-        self.tenant.ready("stays", deadline=60)
-        number = 0
-        for victim, kill in self.kills.items():
-            for create, delete in zip(CREATES, DELETES):
-                for answered in (False, True) if BOTH else (number % 2 == 1,):
-                    local = f"{victim}{number}"
-                    number += 1
-                    with self.subTest(victim=victim, create=create[1], delete=delete[1], answered=answered):
-                        self.at(create, answered, lambda name=local: self.insist_on(name), kill)
-                        self.ends(space_id, ["stays", local], deadline=90)
-                        self.at(delete, answered, lambda name=local: self.insist("DELETE", name), kill)
-                        kit.eventually(lambda name=local: self.tenant.client.get(self.tenant.path("Address", f"{self.SPACE}.{name}")).status == 404, 90,
-                                       f"{local} is gone")
-                        self.ends(space_id, ["stays"], deadline=90)
-        self.all_away(space_id, ["stays"], deadline=90)
-
-    def test_MS063_MS020_a_process_that_is_killed_while_a_space_comes_or_goes(self):
-        self.begun(self.one)
-        steps = [("router", core(operation, rb"dispatch\.vhost")) for operation in (rb"CREATE", rb"UPDATE", rb"DELETE")]
-        for number, (victim, kill) in enumerate(self.kills.items()):
-            name, answered = f"{victim}-space", number % 2 == 0
-            with self.subTest(victim=victim, answered=answered):
-                self.at(steps[0], answered, lambda name=name: self.tenant.space(name), kill)
-                kit.eventually(lambda name=name: self.tenant.until("AddressSpace", name, deadline=1), 90, f"{name} is there")
-                space_id = self.tenant.get("AddressSpace", name)["status"]["spaceId"]
-                self.assertEqual([one["hostname"] for one in self.router.rows("vhost").values()].count(space_id), 1)
-                self.at(steps[1 + number % 2], answered, lambda name=name: self.tenant.delete("AddressSpace", name), kill)
-                kit.eventually(lambda name=name: self.tenant.client.get(self.tenant.path("AddressSpace", name)).status == 404, 90, f"{name} is gone")
-                self.assertNotIn(space_id, [one["hostname"] for one in self.router.rows("vhost").values()])
+class Ours(messaging_steps.Steps, messaging_steps.Case):
+    VICTIMS = ("worker", "proxy", "shard")
 
 
 if __name__ == "__main__":

@@ -572,8 +572,8 @@ TEST(KeyedQueue, RT_T041_AFailingKeyDelaysNoGoodOnes) {
   EXPECT_LE(bad[21] - bad[20], 300.02);
 }
 
-TEST(KeyedQueue, RT41_WhenTheInitialListIsLong_ALiveChangeComesFirst) {
-  Bench b;  // RT-T042
+TEST(KeyedQueue, RT41_RT_T042_WhenTheInitialListIsLong_ALiveChangeComesFirst) {
+  Bench b;
   for (int i = 0; i < 50'000; ++i) {
     b.add("k" + std::to_string(i), Priority::kInitial);
   }

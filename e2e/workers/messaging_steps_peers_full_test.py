@@ -1,0 +1,18 @@
+"""A router or a broker is killed at each step of what is made or taken away: the end is the same (docs/spec/messaging.md)."""
+import unittest
+
+import messaging_steps
+
+ONLY_WITH_ALL = "kills routers and brokers at each step, for minutes"
+
+
+def setUpModule():
+    messaging_steps.begin()
+
+
+class Peers(messaging_steps.Steps, messaging_steps.Case):
+    VICTIMS = ("router", "broker")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,169 @@
+"""Workers that join, leave, are killed and sleep while objects change all the time: each key is one worker's at any time, which the tables of the
+ring and what each worker sends say together (docs/spec/worker-runtime.md)."""
+import re
+import signal
+import threading
+import time
+import unittest
+
+import fault_relay
+import kit
+import ring_log
+import worker
+
+ONLY_WITH_ALL = "workers join and leave for minutes, and one sleeps for half a minute"
+LEASE = {"lease": {"duration": "5s", "give_up": "3s", "renew": "1s"}}
+NAMESPACES = [f"n{number}" for number in range(24)]
+STATUS = re.compile(r"/clusters/([^/*]+)/.*/namespaces/([^/]+)/greetings/([^/]+)/status")
+
+
+class Changes(threading.Thread):
+    """Changes a Greeting of each namespace in turn until stop()."""
+
+    def __init__(self, case):
+        super().__init__(daemon=True)
+        self.case, self.over, self.fault, self.number = case, threading.Event(), None, 0
+        case.addCleanup(self.over.set)
+        self.start()
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                self.number += 1
+                for namespace in NAMESPACES:
+                    self.case.says(namespace, f"{self.number}")
+        except Exception as fault:  # pylint: disable=broad-except
+            self.fault = fault
+
+    def stop(self):
+        self.over.set()
+        self.join(60)
+        assert self.fault is None, self.fault
+        return f"Hello, {self.number}!"
+
+
+class OneOwner(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = kit.Installation(shards=1).start_for(cls)
+        cls.stage = type("Stage", (worker.Stage,), {"SHARDS": ("root",)})(cls.installation)
+        cls.client = cls.stage.consumers["root"]
+        for namespace in NAMESPACES:
+            cls.client.must("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            cls.client.must("POST", cls.path(namespace), cls.stage.greeting("one", "0"))
+
+    @staticmethod
+    def path(namespace, name=""):
+        return worker.GREETINGS.replace("/default/", f"/{namespace}/") + (f"/{name}" if name else "")
+
+    def says(self, namespace, who, name="one"):
+        self.client.must("PATCH", self.path(namespace, name), {"spec": {"name": who}}, headers={"Content-Type": "application/merge-patch+json"})
+
+    def message(self, namespace, name="one"):
+        return self.client.must("GET", self.path(namespace, name)).get("status", {}).get("message")
+
+    def setUp(self):
+        self.members = []  # all that there were: (worker, its relay)
+
+    def joins(self):
+        """A worker that sends everything through a relay of its own."""
+        relay = fault_relay.Relay(self.installation, worker.USER).start_for(self)
+        one = worker.Worker(self.stage, more=LEASE, server=relay.url).__enter__()
+        self.addCleanup(one.__exit__)
+        self.members.append((one, relay))
+        one.until_ready(60)
+        return one
+
+    @staticmethod
+    def owned(one):
+        return one.metric("ring_partitions_owned")
+
+    def shared_by(self, *workers):
+        def shared():
+            each = [self.owned(one) for one in workers]
+            assert min(each) > 0 and sum(each) == ring_log.PARTITIONS, each
+            return True
+
+        kit.eventually(shared, 60, "the ring is theirs")
+
+    def written(self):
+        """For each ring key which members sent statuses of it, in order: the member by its process."""
+        sent = sorted((when, STATUS.search(target).groups(), one.process.pid) for one, relay in self.members
+                      for when, target, _ in relay.asked("/greetings/", "/status"))
+        keys = {}
+        for _, (cluster, namespace, _), pid in sent:
+            keys.setdefault(f"{cluster}|{namespace}", []).append(pid)
+        return {key: ring_log.collapsed(pids) for key, pids in keys.items()}
+
+    def test_RT_T050_RT_T061_each_key_is_one_workers_while_three_join_and_leave(self):
+        log = ring_log.Log(self.installation.client("/clusters/root:leases-root"), "example")
+        one = self.joins()
+        changes = Changes(self)
+        two, three = self.joins(), self.joins()
+        self.shared_by(one, two, three)
+
+        def go_on():
+            number = changes.number
+            kit.eventually(lambda: changes.number >= number + 3 or changes.fault, 60, "changes go on")
+
+        go_on()
+        self.assertEqual(one.stop(), 0)
+        self.shared_by(two, three)
+        go_on()
+        four = self.joins()
+        self.shared_by(two, three, four)
+        go_on()
+        two.process.kill()  # whatever it is at
+        self.shared_by(three, four)
+        go_on()
+        five = self.joins()
+        self.shared_by(three, four, five)
+        self.assertEqual((three.stop(), four.stop()), (0, 0))
+        self.shared_by(five)
+        last = changes.stop()
+        for namespace in NAMESPACES:
+            kit.eventually(lambda at=namespace: self.message(at) == last, 30, "the last change is seen")
+        owners = log.proves()
+        written = self.written()
+        self.assertEqual(len(written), len(NAMESPACES))
+        for key, pids in written.items():
+            had = [int(owner[0].split("-")[-2]) for owner in owners[ring_log.partition_of(key)] if owner]
+            self.assertTrue(ring_log.within(pids, had), f"{key}: written by {pids}, owned by {had}")
+        self.assertGreater(sum(len(pids) > 2 for pids in written.values()), len(NAMESPACES) // 4)  # else it would prove little
+        print(f"{len(log.tables())} tables; " + ", ".join(f"{len(pids)}" for pids in written.values()) + " writers of each key", flush=True)
+
+    def test_RT_T052_a_worker_that_was_stopped_for_half_a_minute_sends_nothing_of_what_it_had_to_do(self):
+        log = ring_log.Log(self.installation.client("/clusters/root:leases-root"), "example")
+        sleeps, other = self.joins(), self.joins()
+        self.shared_by(sleeps, other)
+        relay = self.members[0][1]
+        held = relay.rule("PATCH ", "/greetings/", stall=True)
+        for namespace in NAMESPACES:
+            self.says(namespace, "late")
+        kit.eventually(lambda: held.hits, what="it has something to do")
+        mine = [namespace for namespace in NAMESPACES if self.message(namespace) != "Hello, late!"]
+        sleeps.process.send_signal(signal.SIGSTOP)
+        clock = time.monotonic()
+        relay.clear()  # what it had sent is lost
+        self.shared_by(other)
+        for namespace in NAMESPACES:
+            kit.eventually(lambda at=namespace: self.message(at) == "Hello, late!", 30, "the other one has done it")
+
+        def revisions():
+            return {namespace: self.client.must("GET", self.path(namespace, "one"))["metadata"]["resourceVersion"] for namespace in NAMESPACES}
+
+        had = kit.stays(revisions, max(1, clock + 30 - time.monotonic()))
+        wakes = time.monotonic()
+        sleeps.process.send_signal(signal.SIGCONT)
+        sleeps.until_ready(60)
+        self.shared_by(sleeps, other)
+        self.assertEqual(relay.asked("/greetings/", "/status", since=wakes), [])
+        self.assertEqual(revisions(), had)
+        log.proves()
+        self.says(NAMESPACES[0], "again")
+        kit.eventually(lambda: self.message(NAMESPACES[0]) == "Hello, again!", 20, "both work")
+        self.assertTrue(mine)
+
+
+if __name__ == "__main__":
+    unittest.main()
