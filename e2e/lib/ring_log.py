@@ -22,7 +22,7 @@ def mixed(into, word):
 
 
 def xxh64(data):
-    """With seed 0, as github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md has it."""
+    """XXH64 with seed 0 (github.com/Cyan4973/xxHash)."""
     one, two, three, four, five = PRIMES
     at, end = 0, len(data)
     if end >= 32:
