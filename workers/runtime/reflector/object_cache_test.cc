@@ -342,6 +342,26 @@ TEST(ObjectCache, RT34_WhenTheWatchIsFasterThanTheAnswer_NothingIsHidden) {
   EXPECT_EQ(c.color("a"), "") << "created and deleted before the answer to the create";
 }
 
+TEST(ObjectCache, RT34_WhenTheWatchHadItsDeletion_AnAnswerBringsNothingBack) {
+  Cached c;
+  c.data(event("ADDED", object("a", 20, "green")) + kEnd);
+  c.data(event("DELETED", object("a", 21, "green")));
+  c.log.clear();
+  c.lay(object("a", 21, "green"));  // of the write that took the last finalizer
+  EXPECT_EQ(c.color("a"), "");
+  EXPECT_EQ(c.cache.overlays(), 0U);
+  c.now += seconds(6);
+  c.tick();
+  EXPECT_EQ(c.log, Log{}) << "it is not deleted twice";
+  c.lay(object("a", 30, "blue", "", "another"));
+  EXPECT_EQ(c.color("a"), "blue") << "what is created has its name and another uid";
+  c.data(event("ADDED", object("a", 30, "blue", "", "another")));
+  c.data(event("DELETED", object("a", 31, "blue", "", "another")));
+  c.data(event("ADDED", object("a", 32, "blue", "", "another")));
+  c.lay(object("a", 33, "white", "", "another"));
+  EXPECT_EQ(c.color("a"), "white") << "it is here again, as with its cluster";
+}
+
 TEST(ObjectCache, RT34_ADeletionCountsIfItIsOfTheSameObject) {
   Cached c;
   c.data(event("ADDED", object("a", 3, "red", "", "old")) + kEnd);

@@ -12,6 +12,9 @@ std::uint64_t mark_of(std::string_view key, std::uint64_t revision) noexcept {
   return std::hash<std::string_view>{}(key) ^ (revision * 0x9E3779B97F4A7C15U);
 }
 
+/// In place of the revision of a delivery: that this object was deleted.
+std::uint64_t gone(std::uint32_t uid) noexcept { return ~std::uint64_t{uid}; }
+
 }  // namespace
 
 std::string_view CacheCore::text_of(const ObjectKey& key) const {
@@ -144,8 +147,10 @@ void CacheCore::lay(const krm::Json& object, TimePoint now) {
       shards::revision_number(object.text({"metadata", "resourceVersion"}));
   const std::string text(text_of(key));
   const Id base = keys_->find(text);
-  if (key.name.empty() || recent_.has(text, revision) ||
-      (base != shards::KeyTable::kNone && keys_->revision(base) == revision)) {
+  const bool faster = base == shards::KeyTable::kNone
+                          ? recent_.has(text, gone(uid_hash(object.text({"metadata", "uid"}))))
+                          : keys_->revision(base) == revision;
+  if (key.name.empty() || faster || recent_.has(text, revision)) {
     return;
   }
   const TimePoint before = deadline();
@@ -231,6 +236,9 @@ void CacheCore::on_delete(const ObjectKey& key) {
     clusters_.remove(key.cluster, key.id);
     change.announced = leaving(key.id);
     change.uid = uid(key.id);
+    if (synced_) {
+      recent_.add(text_of(key), gone(change.uid));
+    }
   }
   discard(key.id);
   tell(change);
