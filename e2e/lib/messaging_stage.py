@@ -11,6 +11,9 @@ SLICE = {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice",
          "spec": {"export": {"path": PROVIDER, "name": "messaging"}}}
 
 
+MANY = 50  # of more than these a list tells
+
+
 class Stage:
     """A provider's workspace, workspaces for Leases, and on each of `shards` a consumer."""
 
@@ -110,5 +113,26 @@ class Tenant:
         return kit.eventually(holds, deadline, f"{kind} {name}: {which}={status}")
 
     def ready(self, *locals_, space="space1", deadline=20):
+        if len(locals_) > MANY:
+            kit.eventually(lambda: self.all_ready({f"{space}.{local}" for local in locals_}), deadline, f"{len(locals_)} addresses are ready")
+            return
         for local in locals_:
             self.until("Address", f"{space}.{local}", deadline=deadline)
+
+    def all_ready(self, names):
+        items = {one["metadata"]["name"]: one.get("status", {}) for one in self.client.must("GET", self.path("Address"))["items"]}
+        left = [name for name in names if not any((one["type"], one["status"]) == ("Ready", "True") for one in items.get(name, {}).get("conditions", []))]
+        assert not left, f"{len(left)} are not, as {left[0]}: {items.get(left[0])}"
+        return True
+
+    def many(self, requests, good=(200, 201, 202, 404)):
+        """(method, path, body or None) one after the other on one connection: a thousand handshakes take longer than what they are for."""
+        connection = self.client.connect()
+        try:
+            for method, path, body in requests:
+                connection.request(method, self.client.url.path.rstrip("/") + path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                said = answer.read()
+                assert answer.status in good, (method, path, answer.status, said)
+        finally:
+            connection.close()

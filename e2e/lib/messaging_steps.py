@@ -112,7 +112,8 @@ class Steps:
                     self.at(create, answered, lambda name=name: self.tenant.space(name), kill)
                     kit.eventually(lambda name=name: self.tenant.until("AddressSpace", name, deadline=1), 90, f"{name} is there")
                     space_id = self.tenant.get("AddressSpace", name)["status"]["spaceId"]
-                    self.assertEqual([one["hostname"] for one in self.router.rows("vhost").values()].count(space_id), 1)
+                    # A router may end when it has said that the vhost is there: it has it again soon.
+                    kit.eventually(lambda of=space_id: [one["hostname"] for one in self.router.rows("vhost").values()].count(of) == 1, 90, "there is one vhost")
                     self.at(going, answered, lambda name=name: self.tenant.delete("AddressSpace", name), kill)
                     self.gone("AddressSpace", name)
                     self.assertNotIn(space_id, [one["hostname"] for one in self.router.rows("vhost").values()])

@@ -9,6 +9,7 @@ import kit
 
 MAPS = "/api/v1/namespaces/kintsugi-system/configmaps"
 PARTITIONS, NOBODY = 1024, 0xFFFF
+GARBAGE = "garbage"  # what a test writes in place of a table
 MASK = (1 << 64) - 1
 PRIMES = (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261)
 
@@ -67,15 +68,21 @@ def within(some, all_):
     return all(one in rest for one in some)
 
 
+def process(owner):
+    """Of an owner, whose identity is host, pid and random."""
+    return int(owner[0].split("-")[-2])
+
+
 class Table:
-    """generation; owners: for each partition (owner, epoch), the owner as (identity, uid) or None."""
+    """generation; owners: for each partition (owner, epoch), the owner as (identity, uid) or None; moving: how many wait for another owner."""
 
     def __init__(self, text):
         said = json.loads(text)
         members = [(one["id"], one["uid"]) for one in said["members"]]
-        slots = struct.iter_unpack("<HHI", base64.b64decode(said["partitions"]))
+        slots = list(struct.iter_unpack("<HHI", base64.b64decode(said["partitions"])))
         self.generation = said["generation"]
         self.owners = [(None if owner == NOBODY else members[owner], epoch) for owner, _, epoch in slots]
+        self.moving = sum(later != NOBODY for _, later, _ in slots)
         assert len(self.owners) == PARTITIONS
 
 
@@ -87,7 +94,12 @@ class Log:
 
     def tables(self):
         assert self.watch.ended_at is None, self.watch.fault
-        return [Table(one["object"]["data"]["ring"]) for one in list(self.watch.events) if one["type"] in ("ADDED", "MODIFIED")]
+        texts = [one["object"]["data"]["ring"] for one in list(self.watch.events) if one["type"] in ("ADDED", "MODIFIED")]
+        return [Table(one) for one in texts if one != GARBAGE]
+
+    def settled(self):
+        """The last table, once nothing in it moves."""
+        return kit.eventually(lambda: (last := self.tables()[-1]).moving == 0 and last, 30, "nothing moves")
 
     def proves(self):
         """An epoch of a partition is one owner's, and another owner's is higher. @returns  for each partition all its owners, in order"""

@@ -43,9 +43,8 @@ class Brokers(messaging_addresses.Case):
         self.plan("short", queue={"ttl": "1m"})
         before = self.settings_writes()
         locals_ = [f"a{number}" for number in range(COUNT)]
-        for local in locals_:
-            self.make(local, plan="short")
-        self.ready(*locals_, deadline=120)
+        self.make_all(locals_, plan="short")
+        self.ready(*locals_, deadline=120 + self.PATIENCE)
         self.assertEqual(self.settings_writes(), before + 2)
         matches = {broker.name: self.queues(broker)[0].partition(".")[0] + ".#" for broker in self.brokers}
         self.assertEqual(len(set(matches.values())), 1)
@@ -64,8 +63,7 @@ class Brokers(messaging_addresses.Case):
         self.use("large")
         self.plan("free", allowOverrides=True)
         locals_ = [f"a{number}" for number in range(COUNT)]
-        for local in locals_:
-            self.make(local, plan="free")
+        self.make_all(locals_, plan="free")
         self.ready(*locals_, deadline=120 + self.PATIENCE)
         before = self.settings_writes()
         overridden = locals_[:max(20, COUNT * 3 // 50)]

@@ -5,6 +5,7 @@ import unittest
 
 import amqp
 import kit
+import messaging
 import messaging_stage
 from messaging_case import Case, begin
 
@@ -90,6 +91,19 @@ class Ends(Case):
         tenant.until("MessagingEndpoint", "safe")
         self.assertEqual(len(router.rows("sslProfile")), 1)
         kit.eventually(lambda: len(secrets() - was) == 1 and len(secrets()) == len(was), 15, "the old Secret is gone")
+        # So is one whose time has come; between the old listener and the new one on its port nothing else is asked for.
+        was, ports = secrets(), self.listeners(router)
+        [before] = router.rows("sslProfile")
+        self.forget(router)
+        [leaf] = [one for one in was if one.startswith("ktg-leaf-")]
+        tenant.client.must("PATCH", SECRETS.format("ms068") + f"/{leaf}", {"metadata": {"annotations": {"enmasse.io/renew-at": "1"}}}, headers=messaging.MERGE)
+        kit.eventually(lambda: router.rows("sslProfile") and before not in router.rows("sslProfile"), 20, "the old profile is gone")
+        tenant.until("MessagingEndpoint", "safe")
+        said = [(one["operation"], one["type"].rpartition(".")[2], one["name"]) for one in router.dump(log=True)["log"] if one["operation"] in ("CREATE", "DELETE")]
+        self.assertEqual([one[:2] for one in said], [("CREATE", "sslProfile"), ("DELETE", "listener"), ("CREATE", "listener"), ("DELETE", "sslProfile")])
+        self.assertEqual(said[3][2], before)
+        self.assertEqual(self.listeners(router), ports)
+        kit.eventually(lambda: len(secrets()) == len(was), 15, "the old Secret is gone")
         tenant.delete("MessagingEndpoint", "safe")
         tenant.gone("MessagingEndpoint", "safe")
         self.assertEqual((router.rows("sslProfile"), self.listeners(router)), ({}, {}))

@@ -1,11 +1,14 @@
 """Workers that join, leave, are killed and sleep while objects change all the time: each key is one worker's at any time, which the tables of the
 ring and what each worker sends say together (docs/spec/worker-runtime.md)."""
+import pathlib
 import re
 import signal
+import tempfile
 import threading
 import time
 import unittest
 
+import fake_clock
 import fault_relay
 import kit
 import ring_log
@@ -43,6 +46,8 @@ class Changes(threading.Thread):
 
 
 class OneOwner(unittest.TestCase):
+    LEASES = "/clusters/root:leases-root"
+
     @classmethod
     def setUpClass(cls):
         cls.installation = kit.Installation(shards=1).start_for(cls)
@@ -95,8 +100,17 @@ class OneOwner(unittest.TestCase):
             keys.setdefault(f"{cluster}|{namespace}", []).append(pid)
         return {key: ring_log.collapsed(pids) for key, pids in keys.items()}
 
+    def proven(self, log):
+        """Who wrote what had it by the tables, in their order. @returns  written()"""
+        owners, written = log.proves(), self.written()
+        self.assertEqual(len(written), len(NAMESPACES))
+        for key, pids in written.items():
+            had = [ring_log.process(owner) for owner in owners[ring_log.partition_of(key)] if owner]
+            self.assertTrue(ring_log.within(pids, had), f"{key}: written by {pids}, owned by {had}")
+        return written
+
     def test_RT_T050_RT_T061_each_key_is_one_workers_while_three_join_and_leave(self):
-        log = ring_log.Log(self.installation.client("/clusters/root:leases-root"), "example")
+        log = ring_log.Log(self.installation.client(self.LEASES), "example")
         one = self.joins()
         changes = Changes(self)
         two, three = self.joins(), self.joins()
@@ -123,17 +137,77 @@ class OneOwner(unittest.TestCase):
         last = changes.stop()
         for namespace in NAMESPACES:
             kit.eventually(lambda at=namespace: self.message(at) == last, 30, "the last change is seen")
-        owners = log.proves()
-        written = self.written()
-        self.assertEqual(len(written), len(NAMESPACES))
-        for key, pids in written.items():
-            had = [int(owner[0].split("-")[-2]) for owner in owners[ring_log.partition_of(key)] if owner]
-            self.assertTrue(ring_log.within(pids, had), f"{key}: written by {pids}, owned by {had}")
+        written = self.proven(log)
         self.assertGreater(sum(len(pids) > 2 for pids in written.values()), len(NAMESPACES) // 4)  # else it would prove little
         print(f"{len(log.tables())} tables; " + ", ".join(f"{len(pids)}" for pids in written.values()) + " writers of each key", flush=True)
 
+    def answered(self, who):
+        for namespace in NAMESPACES:
+            self.says(namespace, who)
+        for namespace in NAMESPACES:
+            kit.eventually(lambda at=namespace: self.message(at) == f"Hello, {who}!", 60, f"{who} is greeted in {namespace}")
+
+    def coordinator(self):
+        """The member that is the ring's coordinator."""
+        [holder] = [one["spec"]["holderIdentity"] for one in self.leases() if one["metadata"]["name"] == "ring-example-coordinator"]
+        return next(one for one, _ in self.members if one.process.pid == ring_log.process((holder, "")))
+
+    def test_RT_T062_RT_T063_a_coordinator_that_is_killed_and_a_table_that_is_gone_or_broken(self):
+        client = self.installation.client(self.LEASES)
+        log = ring_log.Log(client, "example")
+        workers = [self.joins(), self.joins(), self.joins()]
+        self.shared_by(*workers)
+        before = log.settled()
+        killed = self.coordinator()
+        killed.process.kill()
+        workers.remove(killed)
+        self.shared_by(*workers)
+        after = log.tables()[-1]
+        stayed = [(was, now) for was, now in zip(before.owners, after.owners) if ring_log.process(was[0]) != killed.process.pid]
+        self.assertEqual([was for was, _ in stayed], [now for _, now in stayed])  # owners and epochs
+        workers.append(self.joins())
+        self.shared_by(*workers)
+        self.answered("joined")
+        log.proves()
+        path = f"{ring_log.MAPS}/ring-example"
+        for number, harm in enumerate((lambda: client.must("DELETE", path),
+                                       lambda: client.must("PATCH", path, {"data": {"ring": ring_log.GARBAGE}}, headers={"Content-Type": "application/merge-patch+json"}))):
+            had = log.settled()
+            harm()
+            again = kit.eventually(lambda had=had: (found := log.tables()[-1]).generation > had.generation and None not in [one for one, _ in found.owners] and found, 60,
+                                   "there is a table again")
+            for (_, old), (_, new) in zip(had.owners, again.owners):
+                self.assertGreater(new, old)
+            self.shared_by(*workers)
+            self.answered(f"again{number}")
+        self.proven(log)
+
+    @fake_clock.needed
+    def test_RT_T053_wall_clocks_that_are_an_hour_off_change_no_owner(self):
+        log = ring_log.Log(self.installation.client(self.LEASES), "example")
+        with tempfile.TemporaryDirectory(prefix="kintsugi-e2e-clock-") as folder:
+            clock = pathlib.Path(folder, "clock")
+            clock.write_text("+0s")
+            with fake_clock.for_children(clock):
+                off = self.joins()
+            other = self.joins()
+            self.shared_by(off, other)
+            had = log.settled()
+            for hour in ("+1h", "-1h"):
+                clock.write_text(hour)
+                who = hour.replace("+", "later-").replace("-1", "earlier-1")
+                self.answered(who)
+                kit.stays(lambda: (self.owned(off), self.owned(other)), 12)  # more than two Leases
+                now = log.settled()
+                self.assertEqual((now.generation, now.owners), (had.generation, had.owners))
+            times = {one["spec"]["renewTime"][:13] for one in self.leases() if one["spec"].get("holderIdentity") and one["spec"].get("renewTime")}
+            self.assertGreater(len(times), 1)  # by the hour, else its clock was right
+
+    def leases(self):
+        return self.installation.client(self.LEASES).must("GET", "/apis/coordination.k8s.io/v1/namespaces/kintsugi-system/leases")["items"]
+
     def test_RT_T052_a_worker_that_was_stopped_for_half_a_minute_sends_nothing_of_what_it_had_to_do(self):
-        log = ring_log.Log(self.installation.client("/clusters/root:leases-root"), "example")
+        log = ring_log.Log(self.installation.client(self.LEASES), "example")
         sleeps, other = self.joins(), self.joins()
         self.shared_by(sleeps, other)
         relay = self.members[0][1]
