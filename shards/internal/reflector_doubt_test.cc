@@ -210,19 +210,51 @@ TEST(Reflector, RT29_RT_T031_ATypeThatIsNotThereIsEmptyAndAskedAgain) {
   EXPECT_EQ(s.log.back(), "synced");
 }
 
-TEST(Reflector, RT29_WhenATypeGoes_ItsObjectsGo) {
+TEST(Reflector, RT27_RT29_WhenATypeGoes_ItsObjectsGoAfterSixAnswersThatSaySo) {
+  const auto answer_404 = [](Script& s, int times) {
+    for (int i = 0; i < times; ++i) {
+      s.timer();
+      ASSERT_EQ(s.action.kind, Kind::kList);
+      s.page(404, "");
+    }
+  };
   Script s;
   s.in_step().wait(seconds(2)).end(Errc::kOk).head(404);
   s.expect_list("/t?resourceVersion=10");
   s.page(404, "");
-  EXPECT_EQ(s.log, (Log{"refused 404", "-a", "-b", "synced"}));
+  answer_404(s, 4);
+  EXPECT_EQ(s.deletes(), 0U);
+  EXPECT_EQ(s.fsm.counters().doubtful, 5U);
+  EXPECT_FALSE(s.fsm.absent());
+  answer_404(s, 1);
+  EXPECT_EQ(s.deletes(), 2U);
+  EXPECT_TRUE(s.fsm.absent());
+  s.expect_rest(seconds(30), seconds(30));
   Script large;
   large.in_step_with(300).wait(seconds(2)).end(Errc::kOk).head(404).page(404, "");
+  answer_404(large, 5);
   EXPECT_EQ(large.deletes(), 0U);
   large.expect_list("/t?limit=500&resourceVersion=");
   large.page(404, "");
   EXPECT_EQ(large.deletes(), 300U);
   EXPECT_EQ(large.fsm.counters().guarded, 1U);
+}
+
+TEST(Reflector, RT27_WhenAProxyThatHasJustBegunKnowsNoPath_NothingIsGone) {
+  Script s;
+  s.in_step();
+  for (int i = 0; i < 3; ++i) {  // again and again, each time for less than six answers
+    s.wait(seconds(2))
+        .end(Errc::kUnreachable)
+        .timer()
+        .head(404)
+        .page(404, "")
+        .timer()
+        .page(404, "");
+    s.timer().page(200, list("20", {object("a", 3), object("b", 4)})).head(200);
+  }
+  EXPECT_EQ(s.deletes(), 0U);
+  EXPECT_EQ(s.fsm.keys().size(), 2U);
 }
 
 TEST(Reflector, RT13_ObjectsOfSystemClustersAreIgnored) {

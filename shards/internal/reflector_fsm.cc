@@ -25,6 +25,9 @@ constexpr unsigned kRefusalsBeforeList = 3;
 constexpr unsigned kWaitsThatAreNoError = 5;
 constexpr int kLongestRetryAfter = 300;
 constexpr std::size_t kDeletesInDoubt = 100;
+/// Answers 404 in a row before what is cached counts as gone, about 12 s: a proxy that has just
+/// begun knows no path yet.
+constexpr unsigned kAbsencesInDoubt = 6;
 constexpr std::size_t kMostDepth = 256;
 constexpr std::size_t kLongestName = 253;
 constexpr std::string_view kSystemPrefix = "system:";
@@ -156,6 +159,9 @@ Action InformerFsm::forbidden(int status) {
 }
 
 Action InformerFsm::absence(TimePoint now) {
+  if (keys_.size() != 0 && ++refusals_ < kAbsencesInDoubt) {
+    return doubt(now);
+  }
   keys_.begin_list();
   unreadable_ = false;
   if (needs_confirmation()) {

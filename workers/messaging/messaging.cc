@@ -226,6 +226,10 @@ class Work final : public RoleWork {
             other && !change.initial && change.kind != CacheChange::Kind::kUpdated) {
           site_.look_at(other->key);  // which of the two counts may be another one now
         }
+        if (change.kind == CacheChange::Kind::kAdded && !change.initial) {
+          // One that is shown again was never gone from its infra: its addresses said that it was.
+          site_.look_at_addresses(ref(kind, change.key));
+        }
         if (kind != MessagingKind::kAddressSpace && !change.initial) {
           site_.look_at(MessagingKind::kNamespace, {change.key.cluster, "", change.key.ns});
           if (change.kind != CacheChange::Kind::kUpdated) {
