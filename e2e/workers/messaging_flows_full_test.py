@@ -40,7 +40,7 @@ class Flows(messaging_steps.Case):
 
     def setUp(self):
         super().setUp()
-        self.at_router, self.gate, self.probes = self.router, "router", set()
+        self.at_router, self.gate, self.probes, self.doing = self.router, "router", set(), None
         self.begun(self.one)
 
     def held(self):
@@ -58,7 +58,7 @@ class Flows(messaging_steps.Case):
     def becomes(self, wanted):
         def same():
             now = self.held()
-            assert now == wanted, ([one for one in now[0] if one not in wanted[0]], [one for one in wanted[0] if one not in now[0]], now[1:], wanted[1:])
+            assert now == wanted, (self.doing, [one for one in now[0] if one not in wanted[0]], [one for one in wanted[0] if one not in now[0]], now[1:], wanted[1:])
             return True
 
         kit.eventually(same, 90, "components hold what they should")
@@ -112,20 +112,23 @@ class Flows(messaging_steps.Case):
         for create, delete in itertools.zip_longest(coming, going, fillvalue=None):
             for pair in self.PAIRS:
                 answered = not answered
-                with self.subTest(create=create, delete=delete, victims=pair, answered=answered):
-                    self.killed(create, answered, come, pair[0])
-                    ready()
-                    self.becomes(full)
-                    self.killed(delete, answered, go, pair[1])
-                    gone()
-                    self.becomes(base)
+                self.doing = create, delete, pair, answered
+                self.killed(create, answered, come, pair[0])
+                ready()
+                self.becomes(full)
+                self.killed(delete, answered, go, pair[1])
+                gone()
+                self.becomes(base)
 
     def killed(self, step, answered, do, victim):
         if step is None:
             do()
             return
         owner = "broker" if step[0] == "broker" else "router"
-        self.at(step, answered, do, self.kills[owner if victim == "owner" else victim])
+        try:
+            self.at(step, answered, do, self.kills[owner if victim == "owner" else victim])
+        except AssertionError as fault:
+            raise AssertionError(f"{self.doing}: {fault}") from fault
 
     def addresses(self, **kinds):
         """come, ready, go, gone of addresses of space1, whose specs these are."""
