@@ -183,12 +183,14 @@ class Client:
         assert answer.status in expect, f"{method} {path}: {answer}"
         return answer.json
 
-    def watch(self, path, timeout=60):
-        """Yields decoded events until the stream ends or `timeout` seconds pass without one."""
+    def watch(self, path, timeout=60, accepted=None):
+        """Yields decoded events until the stream ends or `timeout` seconds pass without one; calls accepted() at its begin."""
         connection = self.connect(timeout)
         connection.request("GET", self.url.path.rstrip("/") + path, headers={"Accept": "application/json"})
         response = connection.getresponse()
         assert response.status == 200, response.read()
+        if accepted:
+            accepted()
         try:
             for line in response:
                 if line.strip():
@@ -204,11 +206,12 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self.client, self.path = client, path
         self.events, self.fault, self.ended_at = [], None, None
+        self.accepted = threading.Event()  # what happens from then on is told
         self.start()
 
     def run(self):
         try:
-            for event in self.client.watch(self.path, timeout=60):
+            for event in self.client.watch(self.path, timeout=60, accepted=self.accepted.set):
                 self.events.append(event)
         except Exception as fault:  # pylint: disable=broad-except
             self.fault = fault

@@ -105,6 +105,7 @@ class SchemaView(unittest.TestCase):
         view = self.view(cluster=cluster)
         self.assertEqual(self.names(view), [])
         watch = kit.Watch(view, SCHEMAS + "?watch=true")
+        self.assertTrue(watch.accepted.wait(30))
         self.bind(self.other, "clouds")
         kit.eventually(lambda: self.names(view) == ["v1.clouds.seen.io"])
         kit.eventually(lambda: watch.ended_at is not None, what="the watch of before ends")
