@@ -1,5 +1,6 @@
 """What is made or taken away besides queues and spaces: each flow is done once, and again with a process killed at each of its steps; what routers
 and broker hold in the end is the same (docs/spec/messaging.md)."""
+import collections
 import itertools
 import json
 import unittest
@@ -13,7 +14,7 @@ import messaging_steps
 
 ONLY_WITH_ALL = "kills each process at each step of each flow, for minutes"
 HELD = ("address", "autoLink", "linkRoute", "connector", "listener", "sslProfile", "vhost")
-SAID = ("pattern", "prefix", "address", "direction", "externalAddress", "distribution", "waypoint", "hostname", "aliases", "maxConnections", "host", "role")
+SAID = ("pattern", "prefix", "address", "direction", "externalAddress", "distribution", "waypoint", "hostname", "aliases", "maxConnections", "host", "port", "role")
 WRITES = ("createAddress", "createQueue", "addAddressSettings", "destroyQueue", "deleteAddress", "removeAddressSettings")
 
 
@@ -58,7 +59,8 @@ class Flows(messaging_steps.Case):
     def becomes(self, wanted):
         def same():
             now = self.held()
-            assert now == wanted, (self.doing, [one for one in now[0] if one not in wanted[0]], [one for one in wanted[0] if one not in now[0]], now[1:], wanted[1:])
+            more, less = (list((collections.Counter(one) - collections.Counter(other)).elements()) for one, other in ((now[0], wanted[0]), (wanted[0], now[0])))
+            assert now == wanted, (self.doing, more, less, now[1:], wanted[1:])
             return True
 
         kit.eventually(same, 90, "components hold what they should")
@@ -100,7 +102,7 @@ class Flows(messaging_steps.Case):
     def through(self, come, ready, go, gone):
         """@param come, go  begin it; @param ready, gone  wait until it is done"""
         base = self.held()
-        for do in (come, ready, go, gone):  # a worker that begins asks for connectors that are there: no step of this
+        for do in (come, ready, self.held, go, gone):  # a worker that begins asks for connectors that are there: no step of this
             do()
         base = (*base[:3], self.held()[3])  # what is probed is known since
         self.becomes(base)

@@ -163,6 +163,26 @@ TEST(ComponentPipelineDrift, RestartOfTheWorkerTrustsAndSweepsInTheBackground) {
   EXPECT_EQ(router.component.entities.size(), 3003U);
 }
 
+TEST(ComponentPipelineDrift, MS_063_WhatAnotherProcessDeletedInPartGoesAsAWhole) {
+  for (const bool later : {false, true}) {
+    PipelineBench router(kRouter, {});
+    const auto entities = router_queue(1);
+    router.component.entities[{std::string(router_type(entities[0].kind)), entities[0].name}] =
+        krm::Json::object();  // its links were deleted
+    router.objects[1] = entities;
+    router.pipeline.assume(1, entities);
+    router.want(1, later ? entities : std::vector<DesiredEntity>());
+    router.ready();
+    router.pump();
+    EXPECT_TRUE(router.answer_one());  // its counters: there is no link
+    router.want(1, {});
+    router.settle();
+    EXPECT_TRUE(router.component.entities.empty());
+    EXPECT_TRUE(router.pipeline.progress(1).settled());
+    EXPECT_EQ(router.pipeline.pending(), 0U);
+  }
+}
+
 TEST(ComponentPipelineDrift, MS_066_SteadyStateTakesTwoRequestsInThirtySeconds) {
   PipelineBench router(kRouter, {}), broker(kBroker, {});
   DesiredEntity connector{EntityKind::kConnector,

@@ -171,8 +171,7 @@ void PipelineCore::begin_checks(TimePoint now, bool with_sweep) {
   read_settings();
 }
 
-/// The component began anew: nothing that was applied is there.
-void PipelineCore::everything_absent() {
+void PipelineCore::everything_absent(Presence presence) {
   std::vector<std::uint32_t> order;
   order.reserve(table.size());
   for (ObjectId object = 0; object < table.objects(); ++object) {
@@ -183,7 +182,7 @@ void PipelineCore::everything_absent() {
       if (entity.presence == Presence::kAbsent && !entity.settled) {
         continue;
       }
-      set_presence(entity, Presence::kAbsent);
+      set_presence(entity, presence);
       entity.applied = 0;
       entity.verify = entity.read = entity.checked = false;
       if (entity.activity == Activity::kResting) {
@@ -235,7 +234,8 @@ void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight,
     foreign_links_.reset();
     foreign_routes_.reset();
     sweeping_ = false;
-    everything_absent();
+    // One that has no links may be another process's half-done work.
+    everything_absent(restarted ? Presence::kAbsent : Presence::kUnsure);
     first_checks_done = true;
     return;
   }

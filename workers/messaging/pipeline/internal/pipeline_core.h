@@ -131,7 +131,9 @@ class PipelineCore {
   void begin_sweep(TimePoint now);
   [[nodiscard]] TimePoint next_checks(TimePoint wished, TimePoint now);
   void on_counters(const RouterCounters& seen, const Flight& flight, TimePoint now);
-  void everything_absent();
+  /// The component began anew: nothing that was applied is there. @param presence  kUnsure: so it
+  /// seems, and what is not wanted is deleted nevertheless
+  void everything_absent(Presence presence);
   [[nodiscard]] bool small_enough(EntityKind kind) const noexcept;
   [[nodiscard]] std::uint8_t begin_round(EntityKind kind) noexcept;
   void find_missing(EntityKind kind, std::uint8_t round);
