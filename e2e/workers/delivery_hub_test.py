@@ -1,4 +1,5 @@
 """`kintsugi delivery-hub`: orders by command line and by files, with real agents and a real broker (docs/spec/delivery.md)."""
+import concurrent.futures
 import json
 import re
 
@@ -21,8 +22,10 @@ class Calls(delivery.Case):
         said = hub_tool(self.broker, "send", path, "--wait", "30s")
         self.assertEqual(len(re.findall(r"^edge/\S+ Reconciled=True Success generation=\d+$", said, re.M)), 2, said)
         self.assertEqual(self.data("tried"), {"a": "1"})
-        self.assertIn("edge/second Reconciled=True", hub_tool(self.broker, "status"))
-        shown = [json.loads(line) for line in hub_tool(self.broker, "status", "--output", "json").splitlines()]
+        with concurrent.futures.ThreadPoolExecutor() as both:  # each one listens for a while
+            lines, texts = both.map(lambda flags: hub_tool(self.broker, "status", *flags), ((), ("--output", "json")))
+        self.assertIn("edge/second Reconciled=True", lines)
+        shown = [json.loads(line) for line in texts.splitlines()]
         self.assertTrue(all(one["reconcileStatus"]["conditions"] for one in shown))
         said = hub_tool(self.broker, "delete", path, "--wait", "30s")
         self.assertEqual(len(re.findall(r"^edge/\S+ Deleted=True Success", said, re.M)), 2, said)
