@@ -125,7 +125,7 @@ class Workers(unittest.TestCase):
             kit.eventually(served, 30, "the worker is told")
             client = self.installation.consumer("far")
             self.installation.greet(client, "far-away", 40)
-            self.assertEqual(self.installation.ask("/readyz")[0], 200)
+            kit.eventually(lambda: self.installation.ask("/readyz")[0] == 200, 20, "all units follow their rings")
         finally:
             self.installation.client().request("DELETE", "/apis/core.kcp.io/v1alpha1/shards/far")
             shard.send_signal(signal.SIGTERM)

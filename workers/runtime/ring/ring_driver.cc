@@ -153,7 +153,7 @@ void RingDriver::note_lease(std::string_view name, bool there) {
 }
 
 bool RingDriver::settled() const noexcept {
-  return node_.member().generation() != 0 && node_.member_lease().holder();
+  return node_.member().listed() && node_.member_lease().holder();
 }
 
 void RingDriver::perform(RingOutput output) {

@@ -69,6 +69,8 @@ class RingMemberFsm {
   [[nodiscard]] std::size_t held() const noexcept { return held_; }
   [[nodiscard]] bool left() const noexcept { return leaving_ && held_ == 0; }
   [[nodiscard]] std::uint64_t generation() const noexcept { return table_.generation; }
+  /// The accepted table names us: what it does not give us another one has.
+  [[nodiscard]] bool listed() const noexcept { return me_ != kNoMember; }
   [[nodiscard]] TimePoint wake() const noexcept;
   /// Of partitions that other members gave us: from the table that named us next to the one by
   /// which they are ours.

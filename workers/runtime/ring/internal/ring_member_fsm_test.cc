@@ -44,6 +44,22 @@ TEST(RingMemberFsm, RT66_HoldsOnlyWithLeaseAndOnlyUnderItsUid) {
   EXPECT_FALSE(m.fsm.holds(3));
 }
 
+// A process that begins beside the table of those who were there before holds nothing by it, and
+// does not know yet whether others do.
+TEST(RingMemberFsm, RT66_IsListedOnceATableNamesItsLease) {
+  Member m;
+  m.hold();
+  RingTable before = table(1);
+  before.members[0].uid = "u0";  // an earlier self
+  m.read(before);
+  EXPECT_EQ(m.fsm.generation(), 1U);
+  EXPECT_FALSE(m.fsm.listed());
+  m.read(table(2, 2));
+  EXPECT_TRUE(m.fsm.listed());
+  m.fsm.on_lease_lost(m.all);
+  EXPECT_FALSE(m.fsm.listed());
+}
+
 TEST(RingMemberFsm, RT65_DrainsThenAcknowledges) {
   Member m;
   m.hold();
