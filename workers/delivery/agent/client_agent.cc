@@ -475,7 +475,9 @@ void ClientAgent::tell(const std::string& uid, ManifestRecord record,
   std::string hash = status_hash(status);
   const bool first = !record.answered;
   if (!first && hash == record.status_hash) {
-    (void)update(uid, record);
+    if (const ManifestRecord* const known = find(uid); known != nullptr && *known != record) {
+      (void)update(uid, record);
+    }
     return;
   }
   record.answered = true;

@@ -25,6 +25,7 @@ struct ManifestRecord {
   std::string content_hash;  ///< of the object as it was applied
   std::string status_hash;   ///< of the status that was given out last
 
+  bool operator==(const ManifestRecord&) const = default;
   [[nodiscard]] std::string encode() const;
   [[nodiscard]] static std::optional<ManifestRecord> decode(std::string_view text);
 };

@@ -8,7 +8,7 @@
 namespace kintsugi::workers {
 namespace {
 
-constexpr Duration kKindAgain = seconds(5), kForbiddenAgain = seconds(300),
+constexpr Duration kForbiddenAgain = seconds(300),
                    kRefusedAgain = seconds(30), kWaitAgain = seconds(30), kSync = seconds(10),
                    kSyncLook = milliseconds(20), kWatchAgain = seconds(60);
 constexpr std::string_view kContended = "somebody else changes the object again and again",
@@ -79,14 +79,15 @@ net::Task<Outcome> ManifestWork::reconcile(OrderName order, Step step) {
   }
   if (!*kind) {
     watches_.unwatch(order);
+    const Duration again = watches_.ask_again(order.cluster, turn.record.api_version);
     const std::string message =
         turn.record.kind + " of " + turn.record.api_version + " is not served";
     if (turn.record.deleting) {
       tell(turn, deleted_status(false, "DeleteFailed", message, nullptr));
-      co_return Outcome::requeue_after(kKindAgain);
+      co_return Outcome::requeue_after(again);
     }
     turn.record.content_hash.clear();
-    co_return degraded(turn, "KindNotServed", message, nullptr, kKindAgain);
+    co_return degraded(turn, "KindNotServed", message, nullptr, again);
   }
   turn.kind = **kind;
   if (turn.kind.namespaced && turn.record.ns.empty()) {

@@ -9,7 +9,8 @@ namespace kintsugi::workers {
 namespace {
 
 constexpr Duration kAskLook = milliseconds(5);
-constexpr Duration kServedFor = std::chrono::minutes(10), kNotServedFor = seconds(2);
+constexpr Duration kServedFor = std::chrono::minutes(10), kNotServedFor = seconds(1),
+                   kNotServedMost = seconds(5);
 constexpr std::string_view kSelector = "labelSelector=concertmaster-cache%3DTrue";
 
 Projection<Target> target_projection() {
@@ -58,7 +59,9 @@ net::Task<Expected<std::optional<TargetKind>>> TargetWatches::kind(std::string c
     }
     Known known;
     known.served = answer.ok();
-    known.until = unit_.loop().now() + (known.served ? kServedFor : kNotServedFor);
+    known.until = unit_.loop().now() + kServedFor;
+    known.misses = known_[name].misses;
+    bool has = false;
     if (const krm::Json* const list = answer.body.find("resources"); known.served && list) {
       for (const krm::Json& one : list->items()) {
         const std::string plural(one.text({"name"}));
@@ -70,18 +73,34 @@ net::Task<Expected<std::optional<TargetKind>>> TargetWatches::kind(std::string c
         made.resource.kind = one.text({"kind"});
         const krm::Json* const namespaced = one.find("namespaced");
         made.namespaced = namespaced != nullptr && namespaced->as_bool();
+        has = has || made.resource.kind == kind;
         known.kinds[made.resource.kind] = made;
       }
+    }
+    if (has) {
+      known.misses = 0;
+    } else {
+      known.until = unit_.loop().now() +
+                    std::min(kNotServedFor * (1U << std::min(known.misses, 3U)), kNotServedMost);
+      ++known.misses;
     }
     known_[name] = std::move(known);
   }
   Known& known = known_[name];
   const auto found = known.kinds.find(kind);
   if (found == known.kinds.end()) {
-    known.until = std::min(known.until, unit_.loop().now() + kNotServedFor);
+    known.until = std::min(known.until, unit_.loop().now() + kNotServedMost);
     co_return std::optional<TargetKind>();
   }
   co_return std::optional(found->second);
+}
+
+Duration TargetWatches::ask_again(const std::string& cluster,
+                                  const std::string& api_version) const {
+  const auto known = known_.find(cluster + "|" + api_version);
+  const TimePoint now = unit_.loop().now();
+  const Duration rest = known == known_.end() ? Duration{} : known->second.until - now;
+  return std::max<Duration>(rest, milliseconds(1));
 }
 
 void TargetWatches::forget_kind(const std::string& cluster, const std::string& api_version) {

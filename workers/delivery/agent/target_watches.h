@@ -1,10 +1,12 @@
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "net/task.h"
@@ -26,7 +28,10 @@ struct TargetKind {
 struct OrderName {
   std::string cluster, client, uid;
   bool operator==(const OrderName&) const = default;
-  auto operator<=>(const OrderName&) const = default;
+  /// By the uid first: all orders of a client begin alike.
+  std::strong_ordering operator<=>(const OrderName& other) const noexcept {
+    return std::tie(uid, client, cluster) <=> std::tie(other.uid, other.client, other.cluster);
+  }
 };
 
 /// Which kinds logical clusters serve, and the objects of orders there: one watch for each cluster
@@ -41,6 +46,9 @@ class TargetWatches {
   [[nodiscard]] net::Task<Expected<std::optional<TargetKind>>> kind(std::string cluster,
                                                                     std::string api_version,
                                                                     std::string kind);
+  /// When it makes sense to ask again for a kind that is not served.
+  [[nodiscard]] Duration ask_again(const std::string& cluster,
+                                   const std::string& api_version) const;
   /// What is known of it is asked again.
   void forget_kind(const std::string& cluster, const std::string& api_version);
 
@@ -71,6 +79,7 @@ class TargetWatches {
     TimePoint until{};
     bool served = false;
     bool asking = false;  // one asks, others wait
+    unsigned misses = 0;  // answers in a row without a kind that was asked for
     std::map<std::string, TargetKind> kinds;
   };
 
