@@ -5,6 +5,7 @@ own. Figures to docs/workers/delivery.md by hand."""
 import argparse
 import contextlib
 import datetime
+import gzip
 import json
 import multiprocessing
 import os
@@ -149,9 +150,10 @@ class Bench:
         batches = [json.dumps({"kind": "StatusHashList", "id": "a", "batch": at // 1000 + 1, "of": (len(items) + 999) // 1000,
                                "items": items[at:at + 1000]}) for at in range(0, len(items), 1000)]  # fmt: skip
         mark = Answers(self.delivery, broker.port, "compared")
+        batches = [gzip.compress(batch.encode()) for batch in batches]
         before, begin = taken.count, time.monotonic()
         for batch in batches:
-            hub.mqtt.publish("v1/edge/_resync/content", batch, 1, False, self.delivery.properties("v1/json"))
+            hub.mqtt.publish("v1/edge/_resync/content", batch, 1, False, self.delivery.properties("v1/json+gzip"))
         hub.mqtt.publish("v1/edge/compared/content", order("compared"), 1, True, self.delivery.properties("v1/json"))
         took = mark.until(1, 60) - begin
         size = sum(map(len, batches)) + sum(taken.lists)
@@ -169,7 +171,8 @@ class Bench:
         spent = (machine.cpu_ns(agent.process.pid) - cpu) / 1e7 / (time.monotonic() - begin)
         self.row("idle: CPU of a core", "<= 1 %", f"{spent:.2f} %", spent <= 1)
         asked = agent.metric("rest_client_requests_total") - asked
-        self.row(f"idle: API requests in {span} s; its Lease is renewed every second", "Leases alone", f"{asked:.0f}", asked <= span * 1.5)
+        self.row(f"idle: API requests in {span} s; its Lease and the coordinator's are renewed every second", "Leases alone", f"{asked:.0f}",
+                 asked <= span * 2 + 2)  # fmt: skip
 
     def storm(self, broker, seconds=6):
         target, hub = self.stage.targets["edge"], self.delivery.Hub(broker, "edge")
@@ -220,7 +223,8 @@ class Bench:
     def run(self):
         count = self.arguments.count
         with contextlib.ExitStack() as stack:
-            self.installation = stack.enter_context(self.kit.Installation(shards=1))
+            # A workspace may have 500 writes a second unless somebody says otherwise.
+            self.installation = stack.enter_context(self.kit.Installation("--quotas", "writes.rps=0", shards=1))
             self.stage = self.delivery.Stage(self.installation)
             with self.delivery.Broker("wide") as broker, self.agent(broker) as agent:
                 agent.until_ready()

@@ -134,7 +134,8 @@ class Hub:
 
     def _message(self, _client, _data, message):
         if message.topic.endswith("/_resync/status"):
-            self.lists.append(json.loads(message.payload))
+            packed = getattr(message.properties, "ContentType", None) == "v1/json+gzip"
+            self.lists.append(json.loads(gzip.decompress(message.payload) if packed else message.payload))
         elif message.payload:
             self.statuses.append(Status(message))
 

@@ -1,5 +1,6 @@
 """`kintsugi delivery-hub`: orders by command line and by files, with real agents and a real broker (docs/spec/delivery.md)."""
 import concurrent.futures
+import gzip
 import json
 import re
 
@@ -120,8 +121,9 @@ class Calls(delivery.Case):
         hashes = {one.uid: one.user["kintsugi-hash"] for one in self.hub.statuses}
         hashes["listed"] = "0" * 64
         before = len(self.hub.statuses)
-        self.hub.raw(self.hub.topic("_resync"), json.dumps({"kind": "StatusHashList", "id": "a", "batch": 1, "of": 1, "items": [
-            {"uid": uid, "statusHash": value} for uid, value in [*hashes.items(), ("unknown", "")]]}).encode(), retain=False)  # fmt: skip
+        told = json.dumps({"kind": "StatusHashList", "id": "a", "batch": 1, "of": 1, "items": [
+            {"uid": uid, "statusHash": value} for uid, value in [*hashes.items(), ("unknown", "")]]})  # fmt: skip
+        self.hub.raw(self.hub.topic("_resync"), gzip.compress(told.encode()), "v1/json+gzip", retain=False)
         kit.eventually(lambda: len(self.hub.of("listed")) == 2, 20)
         self.hub.send("mark", config_map("mark"))
         self.hub.until("mark", "Reconciled", "True/Success")

@@ -144,9 +144,7 @@ void ClientAgent::connect() {
     counts_.published += accepted ? 1 : 0;
     counts_.refused_by_broker += accepted ? 0 : 1;
     if (!accepted) {
-      trouble_ = "the broker refuses statuses: reason " + std::to_string(reason);
-    } else if (is_connected() && unsubscribed_ == 0) {
-      trouble_.clear();
+      refusal_ = "the broker refuses statuses: reason " + std::to_string(reason);
     }
     on_acknowledged(outbox_.acknowledged(id, accepted, loop_.now()));
     pump();
@@ -201,8 +199,11 @@ void ClientAgent::on_message(const MqttMessage& message) {
     ++counts_.ignored;
     return;
   }
+  if (delivery_codec(message.content_type) == DeliveryCodec::kJsonGzip) {
+    hub_packs_ = true;
+  }
   if (is_reserved_uid(topic->uid)) {
-    return take_list(*topic, message.payload);
+    return take_list(*topic, message);
   }
   if (resync_ != nullptr) {
     resync_->heard();
@@ -213,9 +214,6 @@ void ClientAgent::on_message(const MqttMessage& message) {
       forget(std::string(topic->uid));
     }
     return;
-  }
-  if (delivery_codec(message.content_type) == DeliveryCodec::kJsonGzip) {
-    hub_packs_ = true;
   }
   order(*topic, message);
 }
@@ -332,15 +330,19 @@ bool ClientAgent::erase(const std::string& uid) {
   return done;
 }
 
-void ClientAgent::take_list(const DeliveryTopic& topic, std::string_view payload) {
+void ClientAgent::take_list(const DeliveryTopic& topic, const MqttMessage& message) {
   if (resync_ == nullptr || topic.uid != kResyncLevel) {
     ++counts_.ignored;
     return;
   }
-  if (payload.empty()) {
+  if (message.payload.empty()) {
     return;
   }
-  if (auto taken = resync_->take(payload, topic.prefix); !taken) {
+  const auto taken =
+      unpack(message.content_type, message.payload).and_then([&](const std::string& text) {
+        return resync_->take(text, topic.prefix);
+      });
+  if (!taken) {
     ++counts_.ignored;
     log_warn("a list of the hub is none",
              {{"client", params_.client.id}, {"err", std::string(taken.error().message())}});
@@ -380,9 +382,10 @@ std::vector<ResyncItem> ClientAgent::statuses(std::string_view prefix) const {
 void ClientAgent::send_list(const std::string& batch) {
   for (const std::string& prefix : params_.config.prefixes) {
     if (is_connected()) {
+      const DeliveryCodec codec = hub_packs_ ? DeliveryCodec::kJsonGzip : DeliveryCodec::kJson;
       (void)session_->publish({delivery_topic(prefix, params_.client.id, kResyncLevel, "status"),
-                               std::string(kJsonContentType),
-                               batch,
+                               std::string(hub_packs_ ? kGzipContentType : kJsonContentType),
+                               pack(codec, batch),
                                false,
                                {}});
     }
@@ -497,6 +500,7 @@ void ClientAgent::give_out(const std::string& uid, const std::string& prefix, co
   const std::string json = encode_status(status, id, unix_seconds());
   const bool packs = hub_packs_ && json.size() >= params_.config.gzip_min_bytes;
   item.topic = delivery_topic(prefix, params_.client.id, uid, "status");
+  item.prefix = prefix;
   item.payload = pack(packs ? DeliveryCodec::kJsonGzip : DeliveryCodec::kJson, json);
   item.content_type = packs ? kGzipContentType : kJsonContentType;
   item.hash = status_hash(status);
@@ -533,6 +537,11 @@ void ClientAgent::pump() {
   }
 }
 
-std::string ClientAgent::trouble() const { return open_ ? trouble_ : std::string(); }
+std::string ClientAgent::trouble() const {
+  if (!open_) {
+    return {};
+  }
+  return trouble_.empty() && outbox_.refused() > 0 ? refusal_ : trouble_;
+}
 
 }  // namespace kintsugi::workers

@@ -101,7 +101,7 @@ class ClientAgent {
   [[nodiscard]] bool write(const std::string& uid, const RefusalRecord& refusal);
   void forget(const std::string& uid);
   void tell_again(const std::string& uid);
-  void take_list(const DeliveryTopic& topic, std::string_view payload);
+  void take_list(const DeliveryTopic& topic, const MqttMessage& message);
   [[nodiscard]] std::vector<ResyncItem> orders() const;
   [[nodiscard]] std::vector<ResyncItem> statuses(std::string_view prefix) const;
   void send_list(const std::string& batch);
@@ -127,7 +127,7 @@ class ClientAgent {
   std::unique_ptr<MqttSession> session_;
   net::Timer reconnect_, pump_;
   std::minstd_rand random_;
-  std::string trouble_ = "is not connected yet";
+  std::string trouble_ = "is not connected yet", refusal_;
   std::uint32_t epoch_ = 0, sequence_ = 0;
   unsigned failures_ = 0;
   std::size_t unsubscribed_ = 0;  // prefixes whose subscription the broker has not confirmed

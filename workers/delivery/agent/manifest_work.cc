@@ -8,9 +8,9 @@
 namespace kintsugi::workers {
 namespace {
 
-constexpr Duration kForbiddenAgain = seconds(300),
-                   kRefusedAgain = seconds(30), kWaitAgain = seconds(30), kSync = seconds(10),
-                   kSyncLook = milliseconds(20), kWatchAgain = seconds(60);
+constexpr Duration kForbiddenAgain = seconds(300), kRefusedAgain = seconds(30),
+                   kWaitAgain = seconds(30), kSync = seconds(10), kSyncLook = milliseconds(20),
+                   kWatchAgain = seconds(60);
 constexpr std::string_view kContended = "somebody else changes the object again and again",
                            kNoNamespaces = "the kind has no namespaces; the manifest's is not used";
 constexpr std::string_view kApplyType = "application/apply-patch+yaml";

@@ -84,10 +84,75 @@ TEST_F(StatusOutboxTest, CM_T050_WhatTheBrokerRefusesGoesAgain) {
   box_.put("u", item("1", true));
   ASSERT_EQ(send(false), Sent{"1"});
   EXPECT_EQ(box_.acknowledged(1, false, now_), "u");
+  EXPECT_EQ(box_.refused(), 1U);
+  EXPECT_EQ(send(), Sent{});
+  box_.lost();  // as some brokers do
   EXPECT_EQ(send(), Sent{});
   now_ = *box_.next_time();
   EXPECT_EQ(send(), Sent{"1"});
+  EXPECT_EQ(box_.refused(), 0U);
   EXPECT_EQ(box_.acknowledged(77, true, now_), std::nullopt);
+}
+
+TEST_F(StatusOutboxTest, CM_39_APrefixThatIsRefusedIsTriedOneAtATimeAndLessOften) {
+  const auto put = [this](const std::string& uid, const char* prefix) {
+    StatusOutbox::Item one = item(uid, true);
+    one.prefix = prefix;
+    box_.put(uid, std::move(one));
+  };
+  for (int i = 0; i < 50; ++i) {
+    put("a" + std::to_string(i), "v2/");
+  }
+  const TimePoint begin = now_;
+  std::size_t refused = 0;
+  std::size_t others = 0;
+  for (; now_ < begin + seconds(600); now_ += seconds(1)) {
+    put("other" + std::to_string(others), "v1/");
+    while (const auto next = box_.next(now_)) {
+      box_.sent(next->uid, ++id_);
+      const bool good = next->item->prefix == "v1/";
+      (good ? others : refused) += 1;
+      box_.acknowledged(id_, good, now_);
+      if (!good) {
+        box_.lost();
+      }
+    }
+  }
+  EXPECT_EQ(others, 600U);
+  EXPECT_GE(refused, 5U);
+  EXPECT_LE(refused, 9U);
+  // What is taken again frees the others, one after the other and then all.
+  std::size_t taken = 0;
+  for (; taken < 50 && now_ < begin + seconds(1'500); now_ += seconds(1)) {
+    taken += send().size();
+  }
+  EXPECT_EQ(taken, 50U);
+  EXPECT_EQ(box_.refused(), 0U);
+  EXPECT_EQ(box_.items(), 0U);
+}
+
+TEST_F(StatusOutboxTest, CM_39_AnObjectThatIsRefusedDoesNotHoldUpItsPrefix) {
+  box_.put("bad", item("bad", true));
+  ASSERT_EQ(send(false), Sent{"bad"});
+  EXPECT_EQ(box_.acknowledged(1, false, now_), "bad");
+  now_ += seconds(5);
+  for (const char* const uid : {"a", "b", "c", "d"}) {
+    box_.put(uid, item(uid, true));
+  }
+  std::size_t good = 0;
+  std::size_t bad = 0;
+  for (int second = 0; second < 60; ++second, now_ += seconds(1)) {
+    while (const auto next = box_.next(now_)) {
+      EXPECT_EQ(box_.in_flight(), 1U);
+      const bool refuses = next->uid == "bad";
+      (refuses ? bad : good) += 1;
+      box_.sent(next->uid, ++id_);
+      box_.acknowledged(id_, !refuses, now_);
+    }
+  }
+  EXPECT_EQ(good, 4U);
+  EXPECT_GE(bad, 2U);
+  EXPECT_LE(bad, 4U);
 }
 
 TEST_F(StatusOutboxTest, CM_T016_WhatWasInFlightGoesAgainAfterALoss) {

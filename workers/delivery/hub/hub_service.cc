@@ -217,7 +217,10 @@ void HubService::on_message(const MqttMessage& message) {
   }
   Client& client = at->second;
   if (topic->uid == kResyncLevel) {
-    auto batch = parse_resync(message.payload);
+    auto batch =
+        unpack(message.content_type, message.payload).and_then([](const std::string& text) {
+          return parse_resync(text);
+        });
     if (!batch || batch->kind != ResyncKind::kVersions) {
       tell_(at->first + ": a list that is none");
     } else if (const auto items = client.list.take(std::move(*batch))) {
@@ -240,12 +243,12 @@ void HubService::on_message(const MqttMessage& message) {
 
 void HubService::tell_hashes() {
   for (const auto& [id, client] : clients_) {
-    for (std::string& text :
+    for (const std::string& text :
          encode_resync(ResyncKind::kStatusHashes, random_suffix(8), client.book.status_hashes())) {
       if (session_ != nullptr) {
         (void)session_->publish({delivery_topic(params_.book.prefix, id, kResyncLevel, "content"),
-                                 std::string(kJsonContentType),
-                                 std::move(text),
+                                 std::string(params_.gzip ? kGzipContentType : kJsonContentType),
+                                 params_.gzip ? pack(DeliveryCodec::kJsonGzip, text) : text,
                                  false,
                                  {}});
       }

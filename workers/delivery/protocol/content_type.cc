@@ -94,6 +94,10 @@ Expected<std::string> unpack(DeliveryCodec codec, std::string_view payload,
   return std::string(payload);
 }
 
+Expected<std::string> unpack(std::string_view content_type, std::string_view payload) {
+  return unpack(delivery_codec(content_type).value_or(DeliveryCodec::kJson), payload, {});
+}
+
 std::string pack(DeliveryCodec codec, std::string_view json) {
   std::string out;
   if (codec == DeliveryCodec::kJsonGzip) {

@@ -34,6 +34,8 @@ struct UnpackBounds {
 /// bounds; never more is kept than they allow.
 [[nodiscard]] Expected<std::string> unpack(DeliveryCodec codec, std::string_view payload,
                                            const UnpackBounds& bounds);
+/// The same of a payload as it came, JSON where no type says otherwise.
+[[nodiscard]] Expected<std::string> unpack(std::string_view content_type, std::string_view payload);
 [[nodiscard]] std::string pack(DeliveryCodec codec, std::string_view json);
 
 }  // namespace kintsugi::workers
