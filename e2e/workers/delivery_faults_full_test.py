@@ -173,19 +173,23 @@ class Faults(unittest.TestCase):
         path.write_text(json.dumps(config_map("silent")))
         delivery.hub_tool(broker, "send", str(path), "--prefix", "v2/", env=as_hub)
         kit.eventually(lambda: agent.metric("delivery_statuses_total", result="refused") >= 2, 30)
-        self.assertIn("refuses", agent.ask("/readyz?verbose")[1])
-        # Others are served by the same connection meanwhile, and it is not asked for without an end.
+        kit.eventually(lambda: "refuses" in agent.ask("/readyz?verbose")[1], 20, "the page says it")
+        # This broker ends the connection with each refusal: twenty that nobody may tell end it seldom, and others are served in between.
+        for number in range(20):
+            path.write_text(json.dumps(config_map(f"silent-{number}")))
+            delivery.hub_tool(broker, "send", str(path), "--prefix", "v2/", env=as_hub)
         for number in range(5):
             path.write_text(json.dumps(config_map(f"beside-{number}")))
             self.assertIn("Success", delivery.hub_tool(broker, "send", str(path), "--wait", "30s", env=as_hub))
-        self.assertEqual(agent.metric("delivery_connects_total"), 1)
-        self.assertLess(agent.metric("delivery_statuses_total", result="refused"), 40)
+        self.assertLess(agent.metric("delivery_statuses_total", result="refused"), 10)
+        self.assertLess(agent.metric("delivery_connects_total"), 12)
         self.assertIsNone(self.data("forbidden"))
         # Once it may write there, what waited is told.
         rules.write_text(rules.read_text().replace("user hub", "pattern write v2/%c/+/status\nuser hub"))
         broker.process.send_signal(signal.SIGHUP)
         said = lambda: delivery.hub_tool(broker, "status", "--prefix", "v2/", env=as_hub)
-        kit.eventually(lambda: "Reconciled=True" in said(), 60, "the status of v2/ is told")
+        kit.eventually(lambda: said().count("Reconciled=True") == 21, 90, "the statuses of v2/ are told")
+        agent.until_ready()
 
     def test_CM_T060_TLS_by_the_right_certificates_alone(self):
         broker = delivery.Broker("wide")
