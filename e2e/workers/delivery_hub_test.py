@@ -54,8 +54,9 @@ class Calls(delivery.Case):
         self.assertIn("Exit status", hub_tool(self.broker, "--help", env={}))
 
     def test_CM_26_CM_27_CM_T049_files_are_what_is_wanted(self):
-        with delivery.ServedHub(self.broker) as hub:
-            hub.put("one", config_map("served", a="1"))
+        served = delivery.ServedHub(self.broker)
+        served.put("one", config_map("served", a="1"))
+        with served as hub:
             first = hub.until("Reconciled=True")
             uid = re.match(r"edge/(\S+)", first)[1]
             self.assertEqual(self.data("served"), {"a": "1"})
@@ -78,8 +79,9 @@ class Calls(delivery.Case):
             kit.eventually(lambda: "away" not in " ".join(self.hub.retained()), 20, "neither is retained")
 
     def test_CM_52_CM_T057_statuses_of_an_older_sequence_are_dropped(self):
-        with delivery.ServedHub(self.broker) as hub:
-            hub.put("seq", {**config_map("seq"), "metadata": {"name": "seq", "namespace": "default", "uid": "seq"}})
+        served = delivery.ServedHub(self.broker)
+        served.put("seq", {**config_map("seq"), "metadata": {"name": "seq", "namespace": "default", "uid": "seq"}})
+        with served as hub:
             hub.until("edge/seq", "Reconciled=True")
             hub.stop()
             kept = hub.book()["seq"]

@@ -46,6 +46,7 @@ class Outage(unittest.TestCase):
                 agent.process.kill()  # in the middle
                 agent.process.wait(20)
         agent.start().until_ready()
+        self.assertEqual(agent.metric("delivery_connected"), 1)  # not while the ring still has the dead one's place
         self.all_applied("k-", 200)
         for number in range(200):
             hub.until(f"k-{number}", "Reconciled", "True/Success", 40)
