@@ -93,8 +93,8 @@ TEST_F(ReplicaKeeperTest, GR211_AnUpgradeIsSettledWhenTheLastOfAnotherReleaseIsL
   const auto two = keeper("two", kQuick);  // of its own release
   ASSERT_TRUE(until([&] { return Clock::now() - begin > milliseconds(300); }));
   EXPECT_EQ(settled_, 0);
-  earlier.reset();
   const TimePoint gone = Clock::now();
+  earlier.reset();
   ASSERT_TRUE(until([&] { return settled_ == 1; }));
   EXPECT_GE(Clock::now() - gone, milliseconds(100));
   EXPECT_TRUE(until([&] { return settled_ == 2; })) << "again, where it could not be done";
