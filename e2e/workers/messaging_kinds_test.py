@@ -476,7 +476,10 @@ class Kinds(messaging.Bound):
         everything = self.installation.kubectl("get", "enmasse", "--all-namespaces", "-o", "name", server=server).split()
         self.assertLessEqual({"messaginginfra.admin.enmasse.io/infra1", "addressspace.enmasse.io/myspace", "address.enmasse.io/myspace.readers",
                               "messagingendpoint.enmasse.io/inside", "messagingtenant.enmasse.io/default", "messagingaddress.enmasse.io/lost"}, set(everything))
-        for field, words in (("messaginginfra.spec.router.replicas", "0 <= minReady <= min <= max <= 64"), ("messaginginfra.spec.router.podTemplate.spec.affinity", "as in a PodSpec"),
+        told = [("messaginginfra.spec.router.podTemplate.spec.affinity", "as in a PodSpec")]
+        if kit.kubectl_version(kit.needs_kubectl()) < (1, 27):
+            told = []  # asks OpenAPI v2, which has nothing below what keeps unknown fields
+        for field, words in (*told, ("messaginginfra.spec.router.replicas", "0 <= minReady <= min <= max <= 64"),
                              ("addressspaceplan.spec.messagingInfraRef", "its name, when it stands in the namespace of the plan"), ("address.spec.queue.ttl", "at least 1ms"),
                              ("messagingendpoint.spec.route.tlsTermination", "Where TLS ends"), ("messagingproject", "There is one in a namespace")):
             self.assertIn(words, " ".join(self.installation.kubectl("explain", field, server=server).split()), field)
