@@ -3,8 +3,10 @@ asked of it (OP-603, OP-604). Debian's `prometheus`; a `grafana` where there is 
 import contextlib
 import http.client
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import unittest
@@ -143,6 +145,7 @@ class Live(unittest.TestCase):
             "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExportEndpointSlice", "metadata": {"name": "lost"},
             "spec": {"export": {"path": "root:example", "name": "greetings"}, "partition": "none"}})
         kit.eventually(lambda: watch.events, 20, "a watch over all shards")
+        os.kill(self.installation.pid("proxy"), signal.SIGHUP)  # it reads its files again
 
         def failed():
             """The shard dies again and again, so that in the end not even those are answered that waited for it."""
