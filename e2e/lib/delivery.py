@@ -347,3 +347,21 @@ class Case(unittest.TestCase):
             yield
         finally:
             process.send_signal(signal.SIGCONT)
+
+
+class OwnCase(unittest.TestCase):
+    """Cases with an installation of their own: what they do to its processes, or how much, would disturb others."""
+
+    WORKSPACES = ("edge", "other")
+
+    @classmethod
+    def setUpClass(cls):
+        needs_broker()
+        cls.installation = kit.Installation(shards=1).start_for(cls)
+        cls.stage = Stage(cls.installation, cls.WORKSPACES)
+        cls.target = cls.stage.targets["edge"]
+
+    def hub(self, broker, client="edge"):
+        hub = Hub(broker, client)
+        self.addCleanup(hub.close)
+        return hub

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
 import delivery
 import fault_relay
@@ -38,22 +37,10 @@ class Rejecting:
         self.url, self.close = self.server.url, self.server.close
 
 
-class Faults(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        delivery.needs_broker()
-        cls.installation = kit.Installation(shards=1).start_for(cls)
-        cls.stage = delivery.Stage(cls.installation, ("edge", "other"))
-        cls.target = cls.stage.targets["edge"]
-
+class Faults(delivery.OwnCase):
     def begin(self, profile="wide", more="", **agent):
         broker = self.enterContext(delivery.Broker(profile, more))
         return broker, self.enterContext(delivery.Agent(self.stage, broker, **agent))
-
-    def hub(self, broker, client="edge"):
-        hub = delivery.Hub(broker, client)
-        self.addCleanup(hub.close)
-        return hub
 
     def data(self, name):
         answer = self.target.get(f"{MAPS}/{name}")

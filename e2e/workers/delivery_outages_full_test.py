@@ -1,7 +1,6 @@
 """What was acknowledged is not lost: brokers, workers and proxies that end while orders are on their way (docs/spec/delivery.md)."""
 import json
 import signal
-import unittest
 
 import delivery
 import kit
@@ -10,24 +9,12 @@ from delivery import MAPS, config_map
 ONLY_WITH_ALL = "processes end and begin for two minutes"
 
 
-class Outage(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        delivery.needs_broker()
-        cls.installation = kit.Installation(shards=1).start_for(cls)
-        cls.stage = delivery.Stage(cls.installation, ("edge", "other"))
-        cls.target = cls.stage.targets["edge"]
-
+class Outage(delivery.OwnCase):
     def begin(self, profile="durable", **more):
         broker = self.enterContext(delivery.Broker(profile))
         agent = self.enterContext(delivery.Agent(self.stage, broker, **more)).until_ready()
         agent.connected(len(more.get("clients", ("edge",))))  # a session is there: what is not retained waits in it
         return broker, agent
-
-    def hub(self, broker, client="edge"):
-        hub = delivery.Hub(broker, client)
-        self.addCleanup(hub.close)
-        return hub
 
     def names(self, prefix, client=None):
         items = (client or self.target).must("GET", MAPS)["items"]

@@ -1,7 +1,6 @@
 """What brokers lose is found again by comparing both sides: `kintsugi delivery-hub serve` and real agents (docs/spec/delivery.md, CM-50)."""
 import json
 import signal
-import unittest
 
 import delivery
 import kit
@@ -14,13 +13,8 @@ def named(uid, **data):
     return {**config_map(uid, **data), "metadata": {"name": uid, "namespace": "default", "uid": uid}}
 
 
-class Resync(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        delivery.needs_broker()
-        cls.installation = kit.Installation(shards=1).start_for(cls)
-        cls.stage = delivery.Stage(cls.installation)
-        cls.target = cls.stage.targets["edge"]
+class Resync(delivery.OwnCase):
+    WORKSPACES = ("edge",)
 
     def names(self, prefix):
         return {one["metadata"]["name"] for one in self.target.must("GET", MAPS)["items"] if one["metadata"]["name"].startswith(prefix)}
