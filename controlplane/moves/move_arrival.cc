@@ -49,10 +49,6 @@ Json arrived(const Json& ready, store::Revision begins) {
 
 }  // namespace
 
-bool MoveSteps::goes_in_parts(const std::vector<store::Op>& ops) const {
-  return !ops.empty() && params_.store.is_shared();
-}
-
 void MoveSteps::commit_parts(std::vector<store::Op> ops, const store::Op& guard, Done done) {
   if (ops.empty()) {
     done(Json::object());
@@ -71,15 +67,20 @@ void MoveSteps::commit_parts(std::vector<store::Op> ops, const store::Op& guard,
       });
 }
 
-MoveSteps::Done MoveSteps::then(StepFunction step, const std::string& cluster, const Json& asked,
-                                Done done) {
-  return [this, step, cluster, asked, done = std::move(done)](Expected<Json> stored) {
-    if (stored) {
-      (this->*step)(cluster, asked, done);
-    } else {
-      done(std::move(stored));
-    }
-  };
+bool MoveSteps::drops_first(StepFunction step, const std::string& cluster, const Json& asked,
+                            const Row& arrival, std::vector<store::Op>& ops, Done& done) {
+  if (ops.empty() || !params_.store.is_shared()) {
+    return false;
+  }
+  commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), arrival.modified),
+               [this, step, cluster, asked, done = std::move(done)](Expected<Json> stored) {
+                 if (stored) {
+                   (this->*step)(cluster, asked, done);
+                 } else {
+                   done(std::move(stored));
+                 }
+               });
+  return true;
 }
 
 /// Puts of all that has come, the LogicalCluster last.

@@ -191,9 +191,7 @@ void MoveSteps::begin(const std::string& cluster, const Json& asked, Done done) 
   incoming_.erase(cluster);
   std::vector<store::Op> ops;
   drop_pages(cluster, ops);
-  if (goes_in_parts(ops)) {
-    commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), arrival.modified),
-                 then(&MoveSteps::begin, cluster, asked, std::move(done)));
+  if (drops_first(&MoveSteps::begin, cluster, asked, arrival, ops, done)) {
     return;
   }
   ops.push_back(put_row(move_key(kArrivals, cluster),
@@ -316,9 +314,7 @@ void MoveSteps::settle(const std::string& cluster, const Json& asked, Done done)
   }
   std::vector<store::Op> ops;
   drop_pages(cluster, ops);
-  if (goes_in_parts(ops)) {
-    commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), row_now.modified),
-                 then(&MoveSteps::settle, cluster, asked, std::move(done)));
+  if (drops_first(&MoveSteps::settle, cluster, asked, row_now, ops, done)) {
     return;
   }
   Json content = *row_now.json;
@@ -348,9 +344,7 @@ void MoveSteps::abandon(const std::string& cluster, const Json& asked, Done done
     incoming_.erase(cluster);
     drop_pages(cluster, ops);
   }
-  if (goes_in_parts(ops)) {
-    commit_parts(std::move(ops), store::unchanged(move_key(kArrivals, cluster), arrival.modified),
-                 then(&MoveSteps::abandon, cluster, asked, std::move(done)));
+  if (drops_first(&MoveSteps::abandon, cluster, asked, arrival, ops, done)) {
     return;
   }
   ops.push_back(put_row(move_key(kArrivals, cluster),

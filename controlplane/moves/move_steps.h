@@ -107,12 +107,13 @@ class MoveSteps {
                        Done done);
   void put_parts(const std::string& cluster, const Row& arrival, std::vector<store::Op> ops,
                  Done done);
-  [[nodiscard]] bool goes_in_parts(const std::vector<store::Op>& ops) const;
   /// In as many transactions as they need, each where `guard` holds.
   void commit_parts(std::vector<store::Op> ops, const store::Op& guard, Done done);
-  /// Goes on with a step if what was asked before is done.
-  [[nodiscard]] Done then(StepFunction step, const std::string& cluster, const krm::Json& asked,
-                          Done done);
+  /// Where a transaction is too small for all pages that go: does `ops` first, in parts, and then
+  /// the step once more. False: `ops` may stand in the step's own transaction.
+  [[nodiscard]] bool drops_first(StepFunction step, const std::string& cluster,
+                                 const krm::Json& asked, const Row& arrival,
+                                 std::vector<store::Op>& ops, Done& done);
   void add_schemas(const std::string& cluster, krm::Json& entries) const;
   void drop_pages(const std::string& cluster, std::vector<store::Op>& ops) const;
   [[nodiscard]] Expected<Incoming*> load(const std::string& cluster, std::string_view migration);
