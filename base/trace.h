@@ -11,7 +11,7 @@
 #include "base/trace_context.h"
 
 /// Spans of this process, from those who record them to the one who sends them away
-/// (net/trace_exporter.h). Each thread has a ring of its own: nothing waits, and what finds its
+/// (serving/trace_exporter.h). Each thread has a ring of its own: nothing waits, and what finds its
 /// ring full is dropped and counted.
 namespace kintsugi {
 

@@ -95,13 +95,16 @@ void put_number(std::string& out, std::uint32_t field, std::uint64_t value) {
   put_varint(out, value);
 }
 
-void put_double(std::string& out, std::uint32_t field, double value) {
+void put_fixed64(std::string& out, std::uint32_t field, std::uint64_t value) {
   put_varint(out, (std::uint64_t{field} << 3) | 1);
-  auto bits = std::bit_cast<std::uint64_t>(value);
   for (unsigned i = 0; i < 8; ++i) {
-    out.push_back(static_cast<char>(bits & 0xFF));
-    bits >>= 8;
+    out.push_back(static_cast<char>(value & 0xFF));
+    value >>= 8;
   }
+}
+
+void put_double(std::string& out, std::uint32_t field, double value) {
+  put_fixed64(out, field, std::bit_cast<std::uint64_t>(value));
 }
 
 void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {

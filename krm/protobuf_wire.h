@@ -46,6 +46,7 @@ class WireReader {
 
 void put_varint(std::string& out, std::uint64_t value);
 void put_number(std::string& out, std::uint32_t field, std::uint64_t value);
+void put_fixed64(std::string& out, std::uint32_t field, std::uint64_t value);
 void put_double(std::string& out, std::uint32_t field, double value);
 void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes);
 

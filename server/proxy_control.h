@@ -21,7 +21,6 @@
 #include "net/loop.h"
 #include "net/signals.h"
 #include "net/ticket_keys.h"
-#include "net/trace_exporter.h"
 #include "proxy/admin/admin.h"
 #include "proxy/admin/admin_gate.h"
 #include "proxy/config/config.h"
@@ -39,6 +38,7 @@
 #include "server/internal/proxy_replicas.h"
 #include "server/internal/store_opening.h"
 #include "server/loaded_config.h"
+#include "serving/trace_exporter.h"
 #include "store/etcd/etcd_store.h"
 #include "store/late_store.h"
 #include "store/store.h"
@@ -177,7 +177,7 @@ class ProxyControl {
   std::uint64_t ready_turn_ = 0;
   std::unique_ptr<auth::AuditLog> audit_;              ///< null: there is none
   std::unique_ptr<auth::AuditLog> access_log_;         ///< null: there is none
-  std::unique_ptr<net::TraceExporter> traces_;         ///< null: no spans are collected
+  std::unique_ptr<serving::TraceExporter> traces_;     ///< null: no spans are collected
   std::unique_ptr<auth::AuditWebhook> audit_webhook_;  ///< null: there is none
   std::unique_ptr<ProxyShared> shared_;
   std::vector<std::unique_ptr<ProxyLoop>> loops_;

@@ -443,7 +443,7 @@ class ShardProgram {
   const std::shared_ptr<CertificateEnds> certificates_ = std::make_shared<CertificateEnds>();
   std::unique_ptr<controlplane::ShardServer> server_;
   std::optional<ProcessSocket> admin_;
-  std::unique_ptr<net::TraceExporter> traces_;  ///< null: no spans are collected
+  std::unique_ptr<serving::TraceExporter> traces_;  ///< null: no spans are collected
   std::unique_ptr<FileWatch> watch_;
   net::Timer renewal_{loop_};
   int status_ = 0;

@@ -165,7 +165,7 @@ class WorkerProcess {
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   std::unique_ptr<WorkerListeners> listeners_;
   std::optional<ProcessSocket> admin_;
-  std::unique_ptr<net::TraceExporter> traces_;  ///< null: no spans are collected
+  std::unique_ptr<serving::TraceExporter> traces_;  ///< null: no spans are collected
   net::Timer memory_timer_{loop_}, patience_{loop_};
   std::size_t limit_ = 0;  ///< [bytes] of all roles: memory of a process has no owner
   WorkerMemory memory_ = WorkerMemory::kCalm;

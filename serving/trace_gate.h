@@ -23,7 +23,7 @@ struct TraceRules {
 
 /// `tracing` of a configuration.
 struct TracingConfig {
-  std::string endpoint;  ///< net::TraceParams; "": nothing is collected
+  std::string endpoint;  ///< TraceParams; "": nothing is collected
   std::string ca_file, headers_file;
   TraceRules rules;
   bool operator==(const TracingConfig&) const = default;

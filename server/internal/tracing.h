@@ -6,27 +6,27 @@
 
 #include "base/error.h"
 #include "base/trace.h"
-#include "net/trace_exporter.h"
+#include "serving/trace_exporter.h"
 #include "serving/trace_gate.h"
 
 namespace kintsugi::server {
 
 /// From now on spans of this process are collected and sent. Null where no endpoint is named.
-/// @param service,instance  as of net::TraceParams
+/// @param service,instance  as of serving::TraceParams
 /// @error kConfig, kIo: the key is named
-[[nodiscard]] inline Expected<std::unique_ptr<net::TraceExporter>> start_tracing(
+[[nodiscard]] inline Expected<std::unique_ptr<serving::TraceExporter>> start_tracing(
     const serving::TracingConfig& config, const std::string& service, const std::string& instance) {
   if (config.endpoint.empty()) {
-    return std::unique_ptr<net::TraceExporter>();
+    return std::unique_ptr<serving::TraceExporter>();
   }
   set_trace_share(config.rules.per_million);
-  net::TraceParams params;
+  serving::TraceParams params;
   params.endpoint = config.endpoint;
   params.ca_file = config.ca_file;
   params.headers_file = config.headers_file;
   params.service = service;
   params.instance = instance;
-  return net::TraceExporter::start(std::move(params));
+  return serving::TraceExporter::start(std::move(params));
 }
 
 }  // namespace kintsugi::server

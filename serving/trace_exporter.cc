@@ -1,4 +1,4 @@
-#include "net/trace_exporter.h"
+#include "serving/trace_exporter.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,12 +12,12 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "base/version.h"
-#include "net/internal/otlp.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "net/upstream.h"
+#include "serving/internal/otlp.h"
 
-namespace kintsugi::net {
+namespace kintsugi::serving {
 namespace {
 
 constexpr std::size_t kBatch = 512;  // spans
@@ -56,7 +56,7 @@ bool may_try_again(int status) {
 
 class TraceExporter::Thread {
  public:
-  Thread(TraceParams params, UpstreamParams server, http::HeaderList headers)
+  Thread(TraceParams params, net::UpstreamParams server, http::HeaderList headers)
       : params_(std::move(params)), headers_(std::move(headers)), loop_("traces"), timer_(loop_) {
     resource_ = {{"service.name", params_.service}, {"service.version", build_version()}};
     if (!params_.instance.empty()) {
@@ -65,7 +65,7 @@ class TraceExporter::Thread {
     server.connect_timeout = server.queue_timeout = params_.timeout;
     server.max_connections = 1;
     target_ = server.url.path.empty() ? std::string(kPath) : "";
-    server_ = Upstream::make(loop_, std::move(server));
+    server_ = net::Upstream::make(loop_, std::move(server));
     timer_.start(params_.pause, [this] { look(); });
     thread_ = std::thread([this] { loop_.run(); });
   }
@@ -100,18 +100,18 @@ class TraceExporter::Thread {
 
   void send() {
     ++attempts_;
-    FetchRequest request;
+    net::FetchRequest request;
     request.method = "POST";
     request.target = target_;
     request.headers = headers_;
     request.headers.set("content-type", "application/x-protobuf");
     request.body = encode_spans(resource_, batch_);
     request.timeout = params_.timeout;
-    call_ = fetch(loop_, *server_, std::move(request),
-                  [this](const Expected<FetchResponse>& answer) { on_answer(answer); });
+    call_ = net::fetch(loop_, *server_, std::move(request),
+                       [this](const Expected<net::FetchResponse>& answer) { on_answer(answer); });
   }
 
-  void on_answer(const Expected<FetchResponse>& answer) {
+  void on_answer(const Expected<net::FetchResponse>& answer) {
     constexpr int kFine = 200;
     if (answer && answer->status == kFine) {
       const auto rejected = rejected_spans(answer->body);
@@ -167,11 +167,11 @@ class TraceExporter::Thread {
   const http::HeaderList headers_;
   TraceResource resource_;
   std::string target_;
-  Loop loop_;
-  Timer timer_;
-  std::optional<Timer> limit_;
-  std::unique_ptr<Upstream> server_;
-  std::unique_ptr<Call> call_;
+  net::Loop loop_;
+  net::Timer timer_;
+  std::optional<net::Timer> limit_;
+  std::unique_ptr<net::Upstream> server_;
+  std::unique_ptr<net::Call> call_;
   std::vector<Span> batch_;
   int attempts_ = 0;
   bool ending_ = false;
@@ -183,16 +183,16 @@ TraceExporter::TraceExporter(std::unique_ptr<Thread> thread) : thread_(std::move
 TraceExporter::~TraceExporter() = default;
 
 Expected<std::unique_ptr<TraceExporter>> TraceExporter::start(TraceParams params) {
-  UpstreamParams server;
-  auto url = Url::parse(params.endpoint);
+  net::UpstreamParams server;
+  auto url = net::Url::parse(params.endpoint);
   if (!url) {
     return fail(std::move(url.error()).at("tracing.endpoint"));
   }
   server.url = std::move(*url);
   if (server.url.scheme == "https") {
-    TlsParams tls;
+    net::TlsParams tls;
     tls.ca_file = params.ca_file;
-    auto made = TlsContext::client(tls);
+    auto made = net::TlsContext::client(tls);
     if (!made) {
       return fail(std::move(made.error()).at("tracing.ca_file"));
     }
@@ -207,4 +207,4 @@ Expected<std::unique_ptr<TraceExporter>> TraceExporter::start(TraceParams params
       std::make_unique<Thread>(std::move(params), std::move(server), std::move(*headers))));
 }
 
-}  // namespace kintsugi::net
+}  // namespace kintsugi::serving

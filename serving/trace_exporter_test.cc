@@ -1,4 +1,4 @@
-#include "net/trace_exporter.h"
+#include "serving/trace_exporter.h"
 
 #include <gtest/gtest.h>
 
@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "base/trace.h"
-#include "net/internal/otlp.h"
 #include "net/testing/support.h"
 #include "net/upstream_peer.h"
+#include "serving/internal/otlp.h"
 
-namespace kintsugi::net {
+namespace kintsugi::serving {
 namespace {
 
-using testing::must;
-using testing::run_until;
+using net::testing::must;
+using net::testing::run_until;
 
 /// What a collector is asked, and what it answers: one after the other, the last one for ever.
 class Collector final : public http::Handler {
@@ -30,8 +30,8 @@ class Collector final : public http::Handler {
   };
   explicit Collector(std::deque<std::pair<int, std::string>> answers)
       : answers_(std::move(answers)), loop_("collector") {
-    ListenerParams params;
-    listener_ = must(Listener::open(loop_, std::move(params), *this));
+    net::ListenerParams params;
+    listener_ = must(net::Listener::open(loop_, std::move(params), *this));
     endpoint = "http://127.0.0.1:" + std::to_string(listener_->port());
     thread_ = std::thread([this] { loop_.run(); });
   }
@@ -98,8 +98,8 @@ class Collector final : public http::Handler {
   }
 
   std::deque<std::pair<int, std::string>> answers_;
-  Loop loop_;
-  std::unique_ptr<Listener> listener_;
+  net::Loop loop_;
+  std::unique_ptr<net::Listener> listener_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Asked> asked_;
@@ -221,21 +221,21 @@ TEST(Otlp, AnswersAreRead) {
 /// A client of a server that says what it was asked.
 TEST_F(TraceExporterTest, OP_502_OP_503_RequestsOfARecordedTraceAreSpans) {
   Collector server({{200, "hello"}});
-  Loop loop("client");
-  UpstreamParams params;
-  params.url = must(Url::parse(server.endpoint));
-  const auto upstream = Upstream::make(loop, params);
-  name_peer(*upstream, "shard-1");
+  net::Loop loop("client");
+  net::UpstreamParams params;
+  params.url = must(net::Url::parse(server.endpoint));
+  const auto upstream = net::Upstream::make(loop, params);
+  net::name_peer(*upstream, "shard-1");
   const std::string sampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const std::string not_sampled = sampled.substr(0, sampled.size() - 1) + "0";
   const auto ask = [&](const std::string& parent) {
-    FetchRequest request;
+    net::FetchRequest request;
     request.method = "POST";
     request.body = "x";
     request.headers.add("traceparent", parent);
     bool done = false;
-    const auto call =
-        fetch(loop, *upstream, std::move(request), [&done](const Expected<FetchResponse>& answer) {
+    const auto call = net::fetch(
+        loop, *upstream, std::move(request), [&done](const Expected<net::FetchResponse>& answer) {
           EXPECT_TRUE(answer && answer->status == 200 && answer->body == "hello");
           done = true;
         });
@@ -265,23 +265,25 @@ TEST_F(TraceExporterTest, OP_502_OP_503_RequestsOfARecordedTraceAreSpans) {
 
 TEST_F(TraceExporterTest, OP_503_WhoIsNotReachedOrLetsGoIsASpanToo) {
   Collector server({{0, ""}});
-  Loop loop("client");
-  UpstreamParams params;
-  params.url = must(Url::parse(server.endpoint));
-  auto upstream = Upstream::make(loop, params);
-  FetchRequest request;
+  net::Loop loop("client");
+  net::UpstreamParams params;
+  params.url = must(net::Url::parse(server.endpoint));
+  auto upstream = net::Upstream::make(loop, params);
+  net::FetchRequest request;
   request.method = "POST";
   request.body = "x";
   request.headers.add("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   set_tracing(true);
-  auto call = fetch(loop, *upstream, request, [](const Expected<FetchResponse>&) {});
-  ASSERT_TRUE(run_until(loop, [&] { return upstream->stats(UpstreamClass::kRead).requests > 0; }));
+  auto call = net::fetch(loop, *upstream, request, [](const Expected<net::FetchResponse>&) {});
+  ASSERT_TRUE(
+      run_until(loop, [&] { return upstream->stats(net::UpstreamClass::kRead).requests > 0; }));
   (void)server.wait(1);
   call.reset();
   params.url.port = 1;
-  const auto nobody = Upstream::make(loop, params);
+  const auto nobody = net::Upstream::make(loop, params);
   bool failed = false;
-  call = fetch(loop, *nobody, request, [&](const Expected<FetchResponse>&) { failed = true; });
+  call = net::fetch(loop, *nobody, request,
+                    [&](const Expected<net::FetchResponse>&) { failed = true; });
   ASSERT_TRUE(run_until(loop, [&] { return failed; }));
   set_tracing(false);
   const auto spans = take_spans(10);
@@ -292,4 +294,4 @@ TEST_F(TraceExporterTest, OP_503_WhoIsNotReachedOrLetsGoIsASpanToo) {
 }
 
 }  // namespace
-}  // namespace kintsugi::net
+}  // namespace kintsugi::serving

@@ -11,7 +11,7 @@
 
 /// Spans as OpenTelemetry's collectors take them: ExportTraceServiceRequest of OTLP 1, in protobuf.
 /// Source: opentelemetry-proto, trace/v1 and collector/trace/v1, whose numbers are stable. No I/O.
-namespace kintsugi::net {
+namespace kintsugi::serving {
 
 /// Of the process: "service.name" and its like.
 using TraceResource = std::vector<std::pair<std::string, std::string>>;
@@ -23,4 +23,4 @@ using TraceResource = std::vector<std::pair<std::string, std::string>>;
 /// of that kind.
 [[nodiscard]] std::optional<std::uint64_t> rejected_spans(std::string_view answer);
 
-}  // namespace kintsugi::net
+}  // namespace kintsugi::serving

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
-namespace kintsugi::net {
+namespace kintsugi::serving {
 
 /// Where the spans of a process go.
 struct TraceParams {
@@ -42,4 +42,4 @@ class TraceExporter {
   std::unique_ptr<Thread> thread_;
 };
 
-}  // namespace kintsugi::net
+}  // namespace kintsugi::serving
