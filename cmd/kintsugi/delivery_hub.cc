@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +16,6 @@
 #include "server/files.h"
 #include "workers/delivery/hub/hub_call.h"
 #include "workers/delivery/hub/hub_service.h"
-#include "workers/delivery/protocol/resource_message.h"
 #include "workers/delivery/protocol/topics.h"
 
 namespace kintsugi::cmd {
@@ -111,24 +108,8 @@ Expected<workers::BrokerAccess> understood(Options& options) {
   return access;
 }
 
-/// A folder of this process for sockets.
-class Room {
- public:
-  Room() {
-    std::string name = std::filesystem::temp_directory_path().string() + "/kintsugi-hub-XXXXXX";
-    path_ = ::mkdtemp(name.data()) == nullptr ? "" : name;
-  }
-  ~Room() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
+/// Where the MQTT library's socket stands, in a folder of its own.
+std::string socket_folder() { return std::filesystem::temp_directory_path().string(); }
 
 void show(const std::string& line) {
   std::puts(line.c_str());
@@ -136,8 +117,7 @@ void show(const std::string& line) {
 }
 
 int call(HubCall::Params params) {
-  const Room room;
-  params.folder = room.path();
+  params.folder = socket_folder();
   net::Loop loop("hub");
   int status = 0;
   const net::Signals signals(loop, {SIGINT, SIGTERM}, [&loop](int) { loop.stop(); });
@@ -158,13 +138,12 @@ int serve(const Options& options, workers::BrokerAccess access) {
   if (options.dir.empty()) {
     return complain(kCommand, "--dir: which folder? It has one for each client", 2);
   }
-  const Room room;
   net::Loop loop("hub");
   workers::HubService::Params params;
   params.broker = std::move(access);
   params.id = options.id;
   params.dir = options.dir;
-  params.folder = room.path();
+  params.folder = socket_folder();
   params.book.prefix = options.prefix;
   params.book.resend = seconds(options.resend);
   params.book.authoritative = options.authoritative;
@@ -202,34 +181,28 @@ int order(Order what, const std::string& path, const Options& options,
   params.patience = seconds(options.wait);
   params.as_json = options.output == "json";
   for (krm::Json object : *objects) {
-    std::string uid(object.text({"metadata", "uid"}));
-    uid = uid.empty() ? workers::hub_uid(options.client, object) : uid;
-    if (!workers::is_topic_level(uid) || workers::is_reserved_uid(uid)) {
+    const auto uid = workers::hub_uid(options.client, object);
+    if (!uid) {
       return complain(kCommand, path + ": metadata.uid is none that a topic can have");
     }
     const auto topic = [&](std::string_view leaf) {
-      return workers::delivery_topic(options.prefix, options.client, uid, leaf);
+      return workers::delivery_topic(options.prefix, options.client, *uid, leaf);
     };
     if (what == Order::kCleanup) {
       params.publications.push_back({topic("status"), ""});
       params.publications.push_back({topic("content"), ""});
       continue;
     }
-    krm::Json& meta = object.make({"metadata"});
-    const krm::Json* const given = meta.find("generation");
+    const krm::Json* const given = object.at({"metadata", "generation"});
     const std::int64_t generation = options.generation > 0 ? std::int64_t{options.generation}
                                     : given != nullptr     ? given->as_integer()
                                                            : unix_microseconds();
-    meta["uid"] = uid;
-    meta["generation"] = generation;
-    if (what == Order::kDelete) {
-      meta["deletionTimestamp"] = rfc3339(unix_seconds());
-    }
+    const std::int64_t now = unix_seconds();
+    const std::string deletion = what == Order::kDelete ? rfc3339(now) : "";
     params.publications.push_back(
-        {topic("content"), workers::encode_resource_message(
-                               unix_seconds(), "\"" + std::to_string(generation) + "\"", object)});
+        {topic("content"), workers::hub_order(std::move(object), *uid, generation, deletion, now)});
     if (options.wait > 0) {
-      params.awaited[uid] = {generation, what == Order::kDelete};
+      params.awaited[*uid] = {generation, what == Order::kDelete};
     }
   }
   return call(std::move(params));

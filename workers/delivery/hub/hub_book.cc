@@ -37,9 +37,7 @@ std::int64_t wished_generation(const Json& manifest) {
   return value == nullptr ? 0 : value->as_integer();
 }
 
-}  // namespace
-
-std::string hub_uid(std::string_view client, const Json& manifest) {
+std::string made_uid(std::string_view client, const Json& manifest) {
   std::string text(client);
   for (const std::string_view part :
        {manifest.text({"apiVersion"}), manifest.text({"kind"}),
@@ -51,6 +49,28 @@ std::string hub_uid(std::string_view client, const Json& manifest) {
     out.insert(at, "-");
   }
   return out;
+}
+
+}  // namespace
+
+std::optional<std::string> hub_uid(std::string_view client, const Json& manifest) {
+  std::string uid(manifest.text({"metadata", "uid"}));
+  if (uid.empty()) {
+    uid = made_uid(client, manifest);
+  }
+  const bool fits = is_topic_level(uid) && !is_reserved_uid(uid) && uid.size() <= kMaxDeliveryUid;
+  return fits ? std::optional(std::move(uid)) : std::nullopt;
+}
+
+std::string hub_order(Json manifest, const std::string& uid, std::int64_t generation,
+                      const std::string& deletion, std::int64_t unix) {
+  Json& meta = manifest.make({"metadata"});
+  meta["uid"] = uid;
+  meta["generation"] = generation;
+  if (!deletion.empty()) {
+    meta["deletionTimestamp"] = deletion;
+  }
+  return encode_resource_message(unix, "\"" + std::to_string(generation) + "\"", manifest);
 }
 
 std::string HubBook::topic(const std::string& uid, std::string_view leaf) const {
@@ -68,16 +88,13 @@ std::vector<std::string> HubBook::wish(const std::vector<Wish>& wishes,
   std::vector<std::string> wrong;
   std::set<std::string> seen;
   for (const Wish& one : wishes) {
-    std::string uid(one.manifest.text({"metadata", "uid"}));
-    if (uid.empty()) {
-      uid = hub_uid(params_.client, one.manifest);
-    }
-    if (!is_topic_level(uid) || is_reserved_uid(uid) || uid.size() > kMaxDeliveryUid) {
+    const auto uid = hub_uid(params_.client, one.manifest);
+    if (!uid) {
       wrong.push_back(one.file + ": metadata.uid is none that a topic can have");
-    } else if (!seen.insert(uid).second) {
-      wrong.push_back(one.file + ": another object has the uid " + uid);
+    } else if (!seen.insert(*uid).second) {
+      wrong.push_back(one.file + ": another object has the uid " + *uid);
     } else {
-      want(uid, one);
+      want(*uid, one);
     }
   }
   for (auto& [uid, entry] : entries_) {
@@ -249,17 +266,6 @@ void HubBook::look_for_late(TimePoint now) {
   }
 }
 
-std::string HubBook::payload(const std::string& uid, const Entry& entry, std::int64_t unix) const {
-  Json manifest = entry.manifest;
-  Json& meta = manifest.make({"metadata"});
-  meta["uid"] = uid;
-  meta["generation"] = entry.generation;
-  if (entry.deleting()) {
-    meta["deletionTimestamp"] = entry.deletion;
-  }
-  return encode_resource_message(unix, "\"" + std::to_string(entry.generation) + "\"", manifest);
-}
-
 std::vector<HubBook::Publication> HubBook::due(TimePoint now, std::int64_t unix) {
   look_for_late(now);
   std::vector<Publication> out = std::exchange(clears_, {});
@@ -275,7 +281,8 @@ std::vector<HubBook::Publication> HubBook::due(TimePoint now, std::int64_t unix)
     if (!entry.has_manifest && !entry.deleting()) {
       continue;  // it comes with its file
     }
-    out.push_back({topic(uid, "content"), payload(uid, entry, unix)});
+    out.push_back({topic(uid, "content"),
+                   hub_order(entry.manifest, uid, entry.generation, entry.deletion, unix)});
     entry.sent = now;
     on_way_[uid] = now;
   }

@@ -17,8 +17,16 @@
 
 namespace kintsugi::workers {
 
-/// The uid that a hub gives an object without one: the same for the same client and object.
-[[nodiscard]] std::string hub_uid(std::string_view client, const krm::Json& manifest);
+/// metadata.uid; of an object without one what a hub gives it, the same for the same client and
+/// object. nullopt: none that a topic and an agent's journal can have.
+[[nodiscard]] std::optional<std::string> hub_uid(std::string_view client,
+                                                 const krm::Json& manifest);
+
+/// What is published for an order: that object, with what hubs say of it.
+/// @param deletion  RFC 3339, when it was asked for; "": it is wanted
+[[nodiscard]] std::string hub_order(krm::Json manifest, const std::string& uid,
+                                    std::int64_t generation, const std::string& deletion,
+                                    std::int64_t unix);
 
 /// What a hub wants of one client, and what the client has answered: gives objects their
 /// generations, says what is to be published and when, and drops answers that are older than what
@@ -89,8 +97,6 @@ class HubBook {
   void queue(const std::string& uid, Entry& entry);
   void clear(const std::string& uid);
   void look_for_late(TimePoint now);
-  [[nodiscard]] std::string payload(const std::string& uid, const Entry& entry,
-                                    std::int64_t unix) const;
   [[nodiscard]] std::string topic(const std::string& uid, std::string_view leaf) const;
 
   Params params_;

@@ -207,7 +207,7 @@ TEST_F(Book, CM_53_TheBookIsKept) {
 TEST_F(Book, CM_11_AnObjectWithoutAUidHasOne) {
   Json one = config_map("a");
   one["metadata"].erase("uid");
-  const std::string uid = hub_uid("edge", one);
+  const std::string uid = hub_uid("edge", one).value();
   EXPECT_EQ(uid.size(), 36U);
   EXPECT_NE(uid, hub_uid("other", one));
   (void)book_.wish(wishes({one}), {});
