@@ -45,6 +45,14 @@ class MainPort(unittest.TestCase):
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]})
         return RBAC + "clusterrolebindings/" + name
 
+    def live(self, client, views, headers):
+        """@returns the lines of a stream over a connection of its own; None while it is refused."""
+        connection = client.connect()
+        self.addCleanup(connection.close)
+        connection.request("GET", API + f"live?views={views}", headers=headers)
+        answer = connection.getresponse()
+        return answer if answer.status == 200 else None
+
     def refused(self, answer, code):
         self.assertEqual(answer.status, code, answer.body)
         status = json.loads(answer.body)
@@ -136,13 +144,9 @@ class MainPort(unittest.TestCase):
         binding = self.grant("vera", role="system:kintsugi:console-viewer")
         vera = self.nobody
         headers = kit.bearer(TOKEN)
-        viewer = vera.must("GET", API + "overview", headers=headers)["viewer"]
+        viewer = kit.eventually(lambda: (one := vera.must("GET", API + "overview", headers=headers)["viewer"])["full"] and one, 15, "vera may see")
         self.assertEqual((viewer["user"], len(viewer["full"])), ("vera", 9))
-        connection = vera.connect()
-        self.addCleanup(connection.close)
-        connection.request("GET", API + "live?views=shards,events", headers=headers)
-        lines = connection.getresponse()
-        self.assertEqual(lines.status, 200)
+        lines = kit.eventually(lambda: self.live(vera, "shards,events", headers), 15, "vera may see live")
         self.assertEqual(json.loads(lines.readline())["op"], "reset")
         self.assertEqual(self.root.request("DELETE", binding).status, 200)
         clock = kit.Clock()
@@ -166,10 +170,7 @@ class MainPort(unittest.TestCase):
         viewer = lambda: self.nobody.must("GET", API + "overview", headers=headers)["viewer"]  # noqa: E731
         kit.eventually(lambda: len(viewer()["full"]) == 9, 15, "it may see all views in full")  # each is asked for by itself
         self.assertEqual(viewer()["user"], "system:serviceaccount:default:sees")
-        connection = self.nobody.connect()
-        self.addCleanup(connection.close)
-        connection.request("GET", API + "live?views=shards", headers=headers)
-        lines = connection.getresponse()
+        lines = kit.eventually(lambda: self.live(self.nobody, "shards", headers), 15, "it may see live")  # each loop knows by itself
         self.assertEqual(json.loads(lines.readline())["op"], "reset")
         self.assertEqual(self.root.request("DELETE", accounts + "/sees").status, 200)
         clock = kit.Clock()
