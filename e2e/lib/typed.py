@@ -44,7 +44,7 @@ class Shell:
 
     def run(self, command):
         """(exit status, lines)"""
-        self.process.stdin.write(f"{command}\necho; echo '{MARK}'$?\n")
+        self.process.stdin.write(f"{command}\ntyped_status=$?; echo; echo '{MARK}'$typed_status\n")
         self.process.stdin.flush()
         lines = []
         for line in self.process.stdout:
