@@ -285,16 +285,27 @@ class Deletion(Case):
                                          capture_output=True, text=True, check=True).stdout
                     counts.append(int(re.search(r"(\d+) objects", out).group(1)))
                 own.start()
+                kit.eventually(lambda: own.client("").get("/readyz").status == 200, 60)
                 return counts
+
+            def settled():
+                """The same twice: what a stop has interrupted is done after the next start."""
+                last = stored()
+
+                def same():
+                    nonlocal last
+                    had, last = last, stored()
+                    return had == last
+
+                kit.eventually(same, 60, "nothing more goes")
+                return last
 
             own.make_workspace("provider")
             export_gadgets(own.client("/clusters/root:provider"))
             come_and_go("first")
-            before = stored()
+            before = settled()
             come_and_go("second")
-            kit.eventually(lambda: own.client("").get("/readyz").status == 200)
-            # What a stop has interrupted is done after the next start.
-            kit.eventually(lambda: stored() == before, 60, f"as many objects as before: {before}")
+            self.assertEqual(settled(), before)
 
 
 class Access(Case):
