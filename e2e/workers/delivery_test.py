@@ -8,6 +8,7 @@ import delivery
 import kit
 from delivery import MAPS, config_map
 
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lamps.test.dev"},
     "spec": {"group": "test.dev", "scope": "Namespaced", "names": {"plural": "lamps", "singular": "lamp", "kind": "Lamp", "listKind": "LampList"},
@@ -98,10 +99,10 @@ class Orders(delivery.Case):
         self.hub.send("space", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "space", "namespace": "default"}})
         self.assertIn("not used", self.hub.until("space", "Reconciled", "True/Success").conditions["Reconciled"]["message"])
 
-    def test_CM_T010_a_kind_that_is_served_later(self):
+    def test_CM_T010_CM_T055_a_kind_that_is_served_later_and_not_any_more_and_again(self):
         self.hub.send("lamp", {"apiVersion": "test.dev/v1", "kind": "Lamp", "metadata": {"name": "lamp", "namespace": "default"}, "spec": {"a": 1}})
         self.hub.until("lamp", "Reconciled", "False/KindNotServed")
-        self.target.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
+        self.target.must("POST", DEFINITIONS, DEFINITION)
         self.hub.until("lamp", "Reconciled", "True/Success", 40)
         lamp = "/apis/test.dev/v1/namespaces/default/lamps/lamp"
         # What its controller says is told, and not every time.
@@ -110,6 +111,13 @@ class Orders(delivery.Case):
             self.target.must("PATCH", lamp + "/status", {"status": {"n": number}}, headers={"Content-Type": "application/merge-patch+json"})
         kit.eventually(lambda: self.hub.of("lamp")[-1].json["contentStatus"] == {"n": 39}, 20, "the last one is told")
         self.assertLess(len(self.hub.of("lamp")) - seen, 40)
+        seen = len(self.hub.of("lamp"))
+        self.target.must("DELETE", DEFINITIONS + "/lamps.test.dev")
+        self.hub.until("lamp", "Reconciled", "False/KindNotServed", 60, seen)
+        seen = len(self.hub.of("lamp"))
+        kit.eventually(lambda: self.target.request("POST", DEFINITIONS, DEFINITION).status == 201, 30)
+        self.hub.until("lamp", "Reconciled", "True/Success", 40, seen)
+        self.assertEqual(self.target.must("GET", lamp)["spec"], {"a": 1})
 
     def test_CM_T011_CM_T012_the_greater_generation_counts(self):
         self.hub.send("order", config_map("order", a="12"), 12, '"a"')
