@@ -9,14 +9,12 @@ import time
 import unittest
 
 import fake_clock
-import fault_relay
 import kit
+import ring_case
 import ring_log
-import worker
 
 ONLY_WITH_ALL = "workers join and leave for minutes, and one sleeps for half a minute"
-LEASE = {"lease": {"duration": "5s", "give_up": "3s", "renew": "1s"}}
-NAMESPACES = [f"n{number}" for number in range(24)]
+NAMESPACES = ring_case.RingCase.NAMESPACES
 STATUS = re.compile(r"/clusters/([^/*]+)/.*/namespaces/([^/]+)/greetings/([^/]+)/status")
 
 
@@ -45,52 +43,7 @@ class Changes(threading.Thread):
         return f"Hello, {self.number}!"
 
 
-class OneOwner(unittest.TestCase):
-    LEASES = "/clusters/root:leases-root"
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = kit.Installation(shards=1).start_for(cls)
-        cls.stage = type("Stage", (worker.Stage,), {"SHARDS": ("root",)})(cls.installation)
-        cls.client = cls.stage.consumers["root"]
-        for namespace in NAMESPACES:
-            cls.client.must("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-            cls.client.must("POST", cls.path(namespace), cls.stage.greeting("one", "0"))
-
-    @staticmethod
-    def path(namespace, name=""):
-        return worker.GREETINGS.replace("/default/", f"/{namespace}/") + (f"/{name}" if name else "")
-
-    def says(self, namespace, who, name="one"):
-        self.client.must("PATCH", self.path(namespace, name), {"spec": {"name": who}}, headers={"Content-Type": "application/merge-patch+json"})
-
-    def message(self, namespace, name="one"):
-        return self.client.must("GET", self.path(namespace, name)).get("status", {}).get("message")
-
-    def setUp(self):
-        self.members = []  # all that there were: (worker, its relay)
-
-    def joins(self):
-        """A worker that sends everything through a relay of its own."""
-        relay = fault_relay.Relay(self.installation, worker.USER).start_for(self)
-        one = worker.Worker(self.stage, more=LEASE, server=relay.url).__enter__()
-        self.addCleanup(one.__exit__)
-        self.members.append((one, relay))
-        one.until_ready(60)
-        return one
-
-    @staticmethod
-    def owned(one):
-        return one.metric("ring_partitions_owned")
-
-    def shared_by(self, *workers):
-        def shared():
-            each = [self.owned(one) for one in workers]
-            assert min(each) > 0 and sum(each) == ring_log.PARTITIONS, each
-            return True
-
-        kit.eventually(shared, 60, "the ring is theirs")
-
+class OneOwner(ring_case.RingCase):
     def written(self):
         """For each ring key which members sent statuses of it, in order: the member by its process."""
         sent = sorted((when, STATUS.search(target).groups(), one.process.pid) for one, relay in self.members
@@ -202,9 +155,6 @@ class OneOwner(unittest.TestCase):
                 self.assertEqual((now.generation, now.owners), (had.generation, had.owners))
             times = {one["spec"]["renewTime"][:13] for one in self.leases() if one["spec"].get("holderIdentity") and one["spec"].get("renewTime")}
             self.assertGreater(len(times), 1)  # by the hour, else its clock was right
-
-    def leases(self):
-        return self.installation.client(self.LEASES).must("GET", "/apis/coordination.k8s.io/v1/namespaces/kintsugi-system/leases")["items"]
 
     def test_RT_T052_a_worker_that_was_stopped_for_half_a_minute_sends_nothing_of_what_it_had_to_do(self):
         log = ring_log.Log(self.installation.client(self.LEASES), "example")
