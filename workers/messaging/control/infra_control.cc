@@ -100,7 +100,7 @@ void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Componen
 }
 
 Reach reach_of(const ComponentPipeline& pipeline) noexcept {
-  return pipeline.is_connected() ? Reach::kConnected
+  return pipeline.is_looked_at() ? Reach::kConnected
          : pipeline.is_unheard() ? Reach::kUnheard
                                  : Reach::kLost;
 }
@@ -457,9 +457,11 @@ bool InfraControl::tell_of_connections(OwnedInfra& infra) {
   std::int64_t routers_before = 0, routers_now = 0;
   bool routers_changed = false, was_unheard = false, is_unheard = false;
   for (const auto& one : infra.work->components()) {
-    const Reach is = now[one.get()] = reach_of(*one->pipeline);
+    Reach is = reach_of(*one->pipeline);
     const auto before = infra.reach.find(one.get());
-    const Reach was = before == infra.reach.end() ? is : before->second;
+    const Reach was = before == infra.reach.end() ? Reach::kUnheard : before->second;
+    is = is == Reach::kUnheard ? was : is;  // one that comes back is lost until it is looked at
+    now[one.get()] = is;
     if (one->kind == ComponentKind::kRouter) {
       routers_before += was == Reach::kConnected ? 1 : 0;
       routers_now += is == Reach::kConnected ? 1 : 0;

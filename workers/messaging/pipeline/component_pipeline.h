@@ -158,7 +158,11 @@ class ComponentPipeline {
   // What is known.
 
   [[nodiscard]] bool is_connected() const noexcept;
-  /// It has not connected yet, and was not found to be out of reach: nothing is known of it.
+  /// It is connected, and whether what was applied before is still there was looked at since (or it
+  /// is of no use). Until then nothing is said anew of what objects have there.
+  [[nodiscard]] bool is_looked_at() const noexcept;
+  /// It has not connected yet, or was not looked at yet, and was not found to be out of reach:
+  /// nothing is known of it.
   [[nodiscard]] bool is_unheard() const noexcept;
   /// It is connected, has said who it is, and answers: new addresses may be placed there (BH-5).
   [[nodiscard]] bool is_usable() const noexcept;

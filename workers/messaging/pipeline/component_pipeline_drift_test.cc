@@ -395,5 +395,48 @@ TEST(ComponentPipelineDrift, MS_085_BrokerThatLostEverythingGetsItBack) {
   EXPECT_EQ(broker.component.sent_for_entities(), 0);  // MS-055
 }
 
+TEST(ComponentPipelineDrift, MS_085_ABrokerThatIsBackIsLookedAtBeforeAnythingIsSaidOfIt) {
+  PipelineBench broker(kBroker, {});
+  EXPECT_TRUE(broker.pipeline.is_unheard());
+  broker.want(1, broker_queue(1));
+  broker.ready();
+  broker.settle();
+  EXPECT_TRUE(broker.pipeline.is_looked_at());
+  broker.lost();
+  EXPECT_FALSE(broker.pipeline.is_looked_at());
+  broker.component.queues.clear();
+  broker.component.addresses.clear();
+  broker.ready();
+  EXPECT_TRUE(broker.pipeline.is_connected());
+  EXPECT_TRUE(broker.pipeline.is_unheard());
+  EXPECT_TRUE(broker.pipeline.progress(1).settled()) << "what it had when it was lost";
+  while (!broker.pipeline.is_looked_at()) {
+    broker.pump();
+    ASSERT_TRUE(broker.answer_one());
+  }
+  EXPECT_FALSE(broker.pipeline.progress(1).settled());
+  broker.run(seconds(5));
+  EXPECT_TRUE(broker.pipeline.progress(1).settled());
+  EXPECT_EQ(broker.component.queues.size(), 1U);
+}
+
+TEST(ComponentPipelineDrift, MS_053_ARouterIsLookedAtOnceItHasToldItsCounters) {
+  PipelineBench router(kRouter, {});
+  router.want(1, router_queue(1));
+  router.ready();
+  EXPECT_FALSE(router.pipeline.is_looked_at());
+  router.settle();
+  EXPECT_TRUE(router.pipeline.is_looked_at());
+  router.lost();
+  router.restart();
+  router.now += seconds(2);
+  router.ready();
+  while (!router.pipeline.is_looked_at()) {
+    router.pump();
+    ASSERT_TRUE(router.answer_one());
+  }
+  EXPECT_FALSE(router.pipeline.progress(1).settled());
+}
+
 }  // namespace
 }  // namespace kintsugi::workers

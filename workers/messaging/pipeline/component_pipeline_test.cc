@@ -398,6 +398,8 @@ TEST(ComponentPipeline, MR_30_NothingIsKnownUntilItConnectedOrCouldNotBeReached)
   PipelineBench there(kRouter, {});
   EXPECT_TRUE(there.pipeline.is_unheard());
   there.ready();
+  EXPECT_TRUE(there.pipeline.is_unheard()) << "it has not said whether it began anew";
+  there.settle();
   EXPECT_FALSE(there.pipeline.is_unheard());
   there.lost();
   EXPECT_FALSE(there.pipeline.is_unheard());

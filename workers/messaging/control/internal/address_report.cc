@@ -80,7 +80,7 @@ void AddressReport::add_components(const DesiredEntities& entities,
     ComponentView view;
     view.host = one->where.host;
     view.kind = one->kind;
-    view.connected = one->pipeline->is_connected();
+    view.connected = one->pipeline->is_looked_at();
     unheard_ = unheard_ || one->pipeline->is_unheard();
     view.progress = work.progress(facts_.key, *one);
     if (view.progress.wanted == 0) {
