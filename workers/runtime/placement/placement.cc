@@ -22,6 +22,8 @@ std::string_view pending_name(Pending reason) noexcept {
       return "NotEnoughHosts";
     case Pending::kUnitLimit:
       return "TooManyUnits";
+    case Pending::kEntryRoom:
+      return "NoEntryRoom";
   }
   return "";
 }
@@ -33,6 +35,9 @@ Expected<void> Placement::host_changed(const Host& host) { return core_->host_ch
 void Placement::host_gone(std::string_view id) { core_->host_gone(id); }
 Placement::Loaded Placement::load(std::span<const Claim> claims) { return core_->load(claims); }
 Expected<Delta> Placement::schedule(const Claim& claim) { return core_->schedule(claim); }
+bool Placement::adopt(std::string_view key, std::span<const Placed> decided) {
+  return core_->adopt(key, decided);
+}
 Delta Placement::release(std::string_view key) { return core_->release(key); }
 void Placement::write_succeeded(std::string_view key, std::span<const Placed> written) {
   core_->write_succeeded(key, written);
@@ -50,6 +55,7 @@ std::vector<Placed> Placement::placements(std::string_view key) const {
 }
 std::int64_t Placement::pending(std::string_view key) const { return core_->pending(key); }
 std::int64_t Placement::room(std::string_view host) const { return core_->room(host); }
+std::int64_t Placement::held(std::string_view host) const { return core_->held(host); }
 std::size_t Placement::claims() const noexcept { return core_->claims(); }
 std::int64_t Placement::placed_units() const noexcept { return core_->placed_units(); }
 std::size_t Placement::pending_claims() const noexcept { return core_->pending_claims(); }

@@ -23,6 +23,9 @@ struct Host {
   std::vector<std::string> labels;  ///< what Claim::affinity may name
   /// Claims on it that this pool is not told of and `capacity` leaves out; kMostFree counts them.
   std::int64_t other_claims = 0;
+  /// Of what claims take once, Claim::entry_size; 0 .. 2^53.
+  std::int64_t entry_capacity = std::int64_t{1} << 53;
+  bool closed = false;  ///< keeps what it has, gets nothing new
 };
 
 /// n units on one host. On the wire {podName, vreplicas}.
@@ -49,6 +52,8 @@ struct Claim {
   std::optional<std::int64_t> max_allowed;  ///< maxAllowedVReplicas
   std::int64_t min_hosts = 0;  ///< raises the target, also from 0; a claim to be emptied says 0
   std::int64_t unit_size = 1;
+  /// Taken of Host::entry_capacity on each host where it has units, however many; 0 .. 2^53.
+  std::int64_t entry_size = 0;
   Policy policy = Policy::kSpread;
   bool one_per_host = false;      ///< kAntiAffinity: always
   bool all_or_nothing = false;    ///< whole, on min_hosts different hosts, or not at all
@@ -66,6 +71,7 @@ enum class Pending : std::uint8_t {
   kPinned,     ///< the pinned host is unknown, unschedulable or full
   kTooFew,     ///< all-or-nothing: not whole, or on too few different hosts
   kUnitLimit,  ///< more than Params::max_units
+  kEntryRoom,  ///< no host with room for a unit has room for its entry_size
 };
 /// CamelCase, for conditions; "" for kNone.
 [[nodiscard]] std::string_view pending_name(Pending reason) noexcept;
@@ -99,15 +105,17 @@ struct RequiredHosts {
 /// says, what its last delta said and what is decided now, so that no answer of a write overbooks.
 /// Claims of different policies may share hosts. Everything is deterministic: ties end at ids.
 /// Memory: about 300 B per claim and 200 B per host and their strings. No I/O, no clock.
-/// Cost: one unit takes O(zones + log hosts) with kSpread (hosts of one zone and ordinal are looked
-/// at one by one), O(log hosts) with kMostFree, about hosts/64 with kAntiAffinity.
-/// Threads: one. Lifetime: arguments are copied. Errors: kInvalid names the field.
+/// Cost: one unit takes O(zones + log hosts) with kSpread (hosts of one zone and ordinal, and those
+/// that have room for the unit but not for its entry, are looked at one by one), O(log hosts) with
+/// kMostFree, about hosts/64 with kAntiAffinity. Threads: one. Lifetime: arguments are copied.
+/// Errors: kInvalid names the field.
 class Placement {
  public:
   struct Params {
     std::int64_t min_hosts = 0;           ///< least answer of required_hosts
     std::int64_t new_host_capacity = 20;  ///< of hosts that required_hosts has to invent
     std::int64_t max_units = 65536;       ///< placed for one claim; the rest is pending
+    std::int64_t new_host_entries = std::int64_t{1} << 53;  ///< entry_capacity of these
   };
   explicit Placement(Params params);
   ~Placement();
@@ -132,6 +140,9 @@ class Placement {
   /// Decides about a new, changed or due claim.
   /// @error kInvalid  a count or size out of range, no key; the old placement stays.
   [[nodiscard]] Expected<Delta> schedule(const Claim& claim);
+  /// Takes up a decision of before a restart that no status has yet: as if the last delta had said
+  /// so. @returns false: it does not fit, or names a host that takes nothing; nothing is changed
+  bool adopt(std::string_view key, std::span<const Placed> decided);
   /// The object is gone. The delta removes everything; the room is free at once.
   Delta release(std::string_view key);
 
@@ -161,6 +172,8 @@ class Placement {
   [[nodiscard]] std::int64_t pending(std::string_view key) const;
   /// Capacity that nobody holds; negative after a cut, 0 for an unknown host.
   [[nodiscard]] std::int64_t room(std::string_view host) const;
+  /// Capacity that claims hold there, also of a host that is gone.
+  [[nodiscard]] std::int64_t held(std::string_view host) const;
   [[nodiscard]] std::size_t claims() const noexcept;
   [[nodiscard]] std::int64_t placed_units() const noexcept;
   [[nodiscard]] std::size_t pending_claims() const noexcept;

@@ -30,6 +30,42 @@ TEST(Placement, RT_T080_P1_NoHostHasMoreThanItHolds) {
       nothing);
 }
 
+TEST(Placement, RT_T080_P1_NorMoreEntries) {
+  run_histories(
+      [](World& world) {
+        world.with_entries = true;
+        world.after = [&world] {
+          World::Counts entries;
+          for (const auto& [key, claim] : world.claims) {
+            for (const Placed& placed : world.pool.placements(key)) {
+              entries[placed.host] += claim.entry_size;
+            }
+          }
+          for (const auto& [host, n] : entries) {
+            ASSERT_LE(n, world.hosts.at(host).entry_capacity) << host;
+          }
+          for (const auto& [host, n] : used(world)) {
+            ASSERT_LE(n, world.hosts.at(host).capacity) << host;
+          }
+        };
+      },
+      [](World& world) {  // P-3 and P-4 hold with them, too
+        Placement again{{}};
+        for (const auto& [id, host] : world.hosts) {
+          must(again.host_changed(host));
+        }
+        std::vector<Claim> all;
+        for (const auto& [key, claim] : world.claims) {
+          all.push_back(claim);
+        }
+        again.load(all);
+        for (const Claim& claim : all) {
+          ASSERT_TRUE(must(world.pool.schedule(claim)).empty()) << claim.key;
+          ASSERT_TRUE(must(again.schedule(claim)).empty()) << claim.key;
+        }
+      });
+}
+
 TEST(Placement, RT_T081_P2_PlacedAndPendingAreTheTargetInOrder) {
   run_histories(
       [](World& world) {

@@ -11,11 +11,12 @@
 
 namespace kintsugi::workers {
 Expected<void> Placement::Core::validate(const Claim& claim) {
-  const auto check = [](std::string_view field, std::int64_t value, std::int64_t least) {
-    return value >= least && value <= kMost
+  const auto check = [](std::string_view field, std::int64_t value, std::int64_t least,
+                        std::int64_t most = kMost) {
+    return value >= least && value <= most
                ? std::string()
                : std::string(field) + ": " + std::to_string(value) + " is not in " +
-                     std::to_string(least) + "..2147483647";
+                     std::to_string(least) + ".." + std::to_string(most);
   };
   if (claim.key.empty()) {
     return fail(Errc::kInvalid, "key: empty");
@@ -23,7 +24,8 @@ Expected<void> Placement::Core::validate(const Claim& claim) {
   for (const std::string& problem :
        {check("wanted", claim.wanted, 0),
         check("maxAllowedVReplicas", claim.max_allowed.value_or(0), 0),
-        check("minHosts", claim.min_hosts, 0), check("unitSize", claim.unit_size, 1)}) {
+        check("minHosts", claim.min_hosts, 0), check("unitSize", claim.unit_size, 1),
+        check("entrySize", claim.entry_size, 0, kMostEntry)}) {
     if (!problem.empty()) {
       return fail(Errc::kInvalid, problem);
     }
@@ -71,8 +73,8 @@ std::int64_t Placement::Core::apart(const Record& record) const noexcept {
 void Placement::Core::describe(Record& record, const Claim& claim) {
   with_min_hosts_ -= record.min_hosts > 0 ? 1 : 0;
   with_min_hosts_ += claim.min_hosts > 0 ? 1 : 0;
-  if (record.size != claim.unit_size) {
-    resize(record, claim.unit_size);
+  if (record.size != claim.unit_size || record.entry != claim.entry_size) {
+    resize(record, claim.unit_size, claim.entry_size);
   }
   record.uid = claim.uid;
   record.affinity = claim.affinity;
@@ -89,13 +91,17 @@ void Placement::Core::describe(Record& record, const Claim& claim) {
   record.hash = XXH64(name.data(), name.size(), 0);
 }
 
-void Placement::Core::resize(Record& record, std::int64_t size) {
+void Placement::Core::resize(Record& record, std::int64_t size, std::int64_t entry_size) {
   const std::int64_t more = size - record.size;
+  const std::int64_t more_entry = entry_size - record.entry;
   record.size = size;
+  record.entry = entry_size;
   for (const Entry& entry : record.entries) {
     hosts_.account(entry.host, entry.held() * more, entry.decided * more);
+    hosts_[entry.host].entries_held += entry.held() > 0 ? more_entry : 0;
+    hosts_[entry.host].entries_placed += entry.decided > 0 ? more_entry : 0;
   }
-  freed_ = freed_ || more < 0;
+  freed_ = freed_ || more < 0 || more_entry < 0;
 }
 
 Entry& Placement::Core::entry_on(ClaimSlot slot, HostSlot host) {
@@ -113,12 +119,18 @@ void Placement::Core::put(Record& record, Entry& entry, std::int64_t decided, st
                           std::int64_t committed) {
   const std::int64_t before = entry.held();
   const std::int64_t more = decided - entry.decided;
+  const bool was = entry.decided > 0;
   entry.decided = decided;
   entry.told = told;
   entry.committed = committed;
   record.placed += more;
   placed_units_ += more;
   hosts_.account(entry.host, (entry.held() - before) * record.size, more * record.size);
+  if (record.entry != 0) {
+    HostTable::State& host = hosts_[entry.host];
+    host.entries_held += record.entry * ((entry.held() > 0 ? 1 : 0) - (before > 0 ? 1 : 0));
+    host.entries_placed += record.entry * ((decided > 0 ? 1 : 0) - (was ? 1 : 0));
+  }
   // A decided unit less is room for a claim that holds its place there, but is not whole.
   freed_ = freed_ || entry.held() < before || more < 0;
 }

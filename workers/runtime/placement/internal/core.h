@@ -23,6 +23,7 @@ class Placement::Core {
   void host_gone(std::string_view id);
   Loaded load(std::span<const Claim> claims);
   Expected<Delta> schedule(const Claim& claim);
+  bool adopt(std::string_view key, std::span<const Placed> decided);
   Delta release(std::string_view key);
   void write_succeeded(std::string_view key, std::span<const Placed> written);
   void write_failed(std::string_view key);
@@ -33,6 +34,7 @@ class Placement::Core {
   [[nodiscard]] std::vector<Placed> placements(std::string_view key) const;
   [[nodiscard]] std::int64_t pending(std::string_view key) const;
   [[nodiscard]] std::int64_t room(std::string_view host) const;
+  [[nodiscard]] std::int64_t held(std::string_view host) const;
   [[nodiscard]] std::size_t claims() const noexcept { return keys_.size(); }
   [[nodiscard]] std::int64_t placed_units() const noexcept { return placed_units_; }
   [[nodiscard]] std::size_t pending_claims() const noexcept { return pending_.size(); }
@@ -48,6 +50,7 @@ class Placement::Core {
     std::int64_t max_allowed = kMost;
     std::int64_t min_hosts = 0;
     std::int64_t size = 1;
+    std::int64_t entry = 0;  // entry_size
     std::uint64_t hash = 0;
     std::int64_t placed = 0;  // units decided
     std::vector<Entry> entries;
@@ -59,6 +62,7 @@ class Placement::Core {
     bool due = false;
   };
   static constexpr std::int64_t kMost = 2147483647;
+  static constexpr std::int64_t kMostEntry = std::int64_t{1} << 53;
 
   [[nodiscard]] static Expected<void> validate(const Claim& claim);
   [[nodiscard]] ClaimSlot find(std::string_view key) const noexcept;
@@ -66,7 +70,7 @@ class Placement::Core {
   [[nodiscard]] std::int64_t target(const Record& record) const noexcept;
   [[nodiscard]] std::int64_t apart(const Record& record) const noexcept;
   void describe(Record& record, const Claim& claim);
-  void resize(Record& record, std::int64_t size);
+  void resize(Record& record, std::int64_t size, std::int64_t entry);
   /// Makes `status` the committed placement. @returns whether it was another one.
   bool commit(ClaimSlot slot, std::span<const Placed> status, bool* normalised);
   [[nodiscard]] std::vector<std::pair<HostSlot, std::int64_t>> normalise(

@@ -70,6 +70,9 @@ void Placement::Core::restore(Record& record, std::int64_t goal) {
     const std::int64_t back =
         std::max(entry.committed, std::min(most, entry.held())) - entry.decided;
     const std::int64_t fits = (host.host.capacity - host.placed) / record.size;
+    if (entry.decided == 0 && record.entry > host.host.entry_capacity - host.entries_placed) {
+      continue;
+    }
     const std::int64_t n = std::min({back, fits, goal - record.placed});
     if (n > 0) {
       decide(record, entry, entry.decided + n);
@@ -88,12 +91,16 @@ void Placement::Core::reclaim(ClaimSlot slot) {
       continue;
     }
     std::int64_t room = state.host.capacity;
+    std::int64_t entries = state.host.entry_capacity;
     for (const ClaimSlot other : state.claims) {
       if (other != slot && older(records_[other], record)) {
-        room -= entry_on(other, host).decided * records_[other].size;
+        const std::int64_t units = entry_on(other, host).decided;
+        room -= units * records_[other].size;
+        entries -= units > 0 ? records_[other].entry : 0;
       }
     }
-    const std::int64_t n = std::min(record.entries[i].committed, room / record.size);
+    const std::int64_t n =
+        record.entry > entries ? 0 : std::min(record.entries[i].committed, room / record.size);
     if (n > record.entries[i].decided) {
       decide(record, record.entries[i], n);
       evict(host);
@@ -105,6 +112,7 @@ Want Placement::Core::want_of(const Record& record, HostSlot bound) const noexce
   Want want;
   want.policy = record.policy;
   want.size = record.size;
+  want.entry = record.entry;
   want.one_per_host = record.one_per_host;
   want.hash = record.hash;
   want.affinity = record.affinity;
@@ -154,7 +162,10 @@ Pending Placement::Core::reason(const Record& record) {
   if (!record.pinned.empty()) {
     return Pending::kPinned;
   }
-  return hosts_.most_free() >= record.size ? Pending::kHostLimit : Pending::kNoRoom;
+  if (hosts_.most_free() < record.size) {
+    return Pending::kNoRoom;
+  }
+  return record.entry > 0 && !record.one_per_host ? Pending::kEntryRoom : Pending::kHostLimit;
 }
 
 Delta Placement::Core::answer(ClaimSlot slot, bool from_committed) {
@@ -288,6 +299,11 @@ std::int64_t Placement::Core::pending(std::string_view key) const {
 std::int64_t Placement::Core::room(std::string_view host) const {
   const HostSlot slot = hosts_.find(host);
   return slot == kNoSlot || !hosts_[slot].known ? 0 : hosts_[slot].free();
+}
+
+std::int64_t Placement::Core::held(std::string_view host) const {
+  const HostSlot slot = hosts_.find(host);
+  return slot == kNoSlot ? 0 : hosts_[slot].held;
 }
 
 }  // namespace kintsugi::workers

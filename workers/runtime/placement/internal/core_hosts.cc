@@ -35,18 +35,22 @@ void Placement::Core::leave_host(HostSlot host) {
 /// one give way.
 void Placement::Core::evict(HostSlot host) {
   const HostTable::State& state = hosts_[host];
-  if (!state.usable() || state.placed <= state.host.capacity) {
+  if (!state.usable() ||
+      (state.placed <= state.host.capacity && state.entries_placed <= state.host.entry_capacity)) {
     return;
   }
   std::vector<ClaimSlot> order = state.claims;
   std::sort(order.begin(), order.end(),
             [this](ClaimSlot a, ClaimSlot b) { return a != b && older(records_[a], records_[b]); });
   std::int64_t room = state.host.capacity;
+  std::int64_t entries = state.host.entry_capacity;
   for (const ClaimSlot slot : order) {
     Record& record = records_[slot];
     Entry& entry = entry_on(slot, host);
-    const std::int64_t keep = std::min(entry.decided, room / record.size);
+    const std::int64_t keep =
+        record.entry > entries ? 0 : std::min(entry.decided, room / record.size);
     room -= keep * record.size;
+    entries -= keep > 0 ? record.entry : 0;
     if (keep < entry.decided) {
       decide(record, entry, keep);
       mark_due(slot);
@@ -63,13 +67,20 @@ Expected<void> Placement::Core::host_changed(const Host& host) {
     return fail(Errc::kInvalid, "capacity of " + host.id + ": " + std::to_string(host.capacity) +
                                     " is not in 0..2147483647");
   }
+  if (host.entry_capacity < 0 || host.entry_capacity > kMostEntry) {
+    return fail(Errc::kInvalid, "entry capacity of " + host.id + ": " +
+                                    std::to_string(host.entry_capacity) + " is not in 0..2^53");
+  }
   const std::int64_t before = hosts_.usable();
   const HostSlot slot = hosts_.intern(host.id);
-  const std::int64_t room = hosts_[slot].usable() ? hosts_[slot].host.capacity : -1;
+  const HostTable::State& state = hosts_[slot];
+  const std::int64_t room = state.usable() ? state.host.capacity : -1;
+  const std::int64_t entries = state.usable() ? state.host.entry_capacity : -1;
+  const bool opens = state.host.closed && !host.closed;
   hosts_.set(slot, host);
   if (hosts_[slot].usable()) {
     evict(slot);
-    freed_ = freed_ || host.capacity > room;
+    freed_ = freed_ || opens || host.capacity > room || host.entry_capacity > entries;
   } else {
     leave_host(slot);
   }

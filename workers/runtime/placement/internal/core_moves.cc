@@ -8,23 +8,28 @@ namespace kintsugi::workers {
 RequiredHosts Placement::Core::required_hosts() {
   constexpr std::int64_t kEnough = std::int64_t{1} << 61;
   std::int64_t need = 0;
+  std::int64_t entries = 0;  // at least: of each claim one
   std::int64_t different = 0;
   for (const auto& [key, slot] : keys_) {
     const Record& record = records_[slot];
     const std::int64_t goal = target(record);
     need = std::min(kEnough, need + goal * record.size);
+    entries = std::min(kEnough, entries + (goal > 0 ? record.entry : 0));
     const std::int64_t least = record.one_per_host ? goal : std::min(goal, apart(record));
     different = std::max(different, least);
   }
   const std::vector<HostSlot>& order = hosts_.in_order();
   const auto known = static_cast<std::int64_t>(order.size());
   std::int64_t n = 0;
-  for (; n < known && need > 0; ++n) {
-    need -= hosts_[order[static_cast<std::size_t>(n)]].host.capacity;
+  for (; n < known && (need > 0 || entries > 0); ++n) {
+    const Host& host = hosts_[order[static_cast<std::size_t>(n)]].host;
+    need -= host.capacity;
+    entries -= host.entry_capacity;
   }
-  if (need > 0 && params_.new_host_capacity > 0) {
-    n += (need + params_.new_host_capacity - 1) / params_.new_host_capacity;
-  }
+  const auto more = [](std::int64_t rest, std::int64_t each) {
+    return rest > 0 && each > 0 ? (rest + each - 1) / each : 0;
+  };
+  n += std::max(more(need, params_.new_host_capacity), more(entries, params_.new_host_entries));
   RequiredHosts required;
   required.hosts = std::max({n, different, params_.min_hosts});
   if (required.hosts > known) {

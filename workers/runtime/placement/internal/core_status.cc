@@ -123,6 +123,37 @@ Placement::Loaded Placement::Core::load(std::span<const Claim> claims) {
   return loaded;
 }
 
+bool Placement::Core::adopt(std::string_view key, std::span<const Placed> decided) {
+  const ClaimSlot slot = find(key);
+  if (slot == kNoSlot) {
+    return false;
+  }
+  Record& record = records_[slot];
+  for (const Placed& placed : decided) {
+    const HostSlot host = hosts_.find(placed.host);
+    if (host == kNoSlot || !hosts_[host].usable() || placed.n <= 0 || placed.n > kMost) {
+      return false;
+    }
+    const auto entry = std::find_if(record.entries.begin(), record.entries.end(),
+                                    [host](const Entry& e) { return e.host == host; });
+    const std::int64_t had = entry == record.entries.end() ? 0 : entry->held();
+    if ((placed.n - had) * record.size > std::max<std::int64_t>(0, hosts_[host].free()) ||
+        (had == 0 && record.entry > hosts_[host].entries_free())) {
+      return false;
+    }
+  }
+  for (Entry& entry : record.entries) {
+    put(record, entry, 0, 0, entry.committed);
+  }
+  for (const Placed& placed : decided) {
+    Entry& entry = entry_on(slot, hosts_.find(placed.host));
+    put(record, entry, placed.n, placed.n, entry.committed);
+  }
+  drop_empty(slot);
+  note_pending(slot);
+  return true;
+}
+
 Delta Placement::Core::release(std::string_view key) {
   Delta delta;
   delta.key = key;

@@ -33,8 +33,9 @@ class HostTable {
   struct State {
     Host host;
     bool known = false;
-    std::int64_t held = 0;    // capacity that claims hold
-    std::int64_t placed = 0;  // capacity of decided units
+    std::int64_t held = 0;                              // capacity that claims hold
+    std::int64_t placed = 0;                            // capacity of decided units
+    std::int64_t entries_held = 0, entries_placed = 0;  // the same of entry_capacity
     std::vector<ClaimSlot> claims;
     std::uint64_t hash = 0;
     ZoneSlot zone = kNoSlot;         // while usable
@@ -47,7 +48,13 @@ class HostTable {
     std::uint32_t entry = 0;
 
     [[nodiscard]] bool usable() const noexcept { return known && host.schedulable; }
-    [[nodiscard]] std::int64_t free() const noexcept { return host.capacity - held; }
+    [[nodiscard]] std::int64_t free() const noexcept {
+      const std::int64_t left = host.capacity - held;
+      return host.closed && left > 0 ? 0 : left;
+    }
+    [[nodiscard]] std::int64_t entries_free() const noexcept {
+      return host.entry_capacity - entries_held;
+    }
     [[nodiscard]] std::int64_t all_claims() const noexcept {
       return static_cast<std::int64_t>(claims.size()) + host.other_claims;
     }

@@ -33,6 +33,7 @@ void Picker::begin(const Want& want, std::span<const Entry> entries) {
   ++mark_;
   units_.clear();
   entry_host_.clear();
+  held_.clear();
   zones_.resize(hosts_.zones());
   if (want_.policy != Policy::kMostFree) {
     for (ZoneSlot z = 0; z < zones_.size(); ++z) {
@@ -69,6 +70,7 @@ void Picker::begin(const Want& want, std::span<const Entry> entries) {
     host.entry = static_cast<std::uint32_t>(units_.size());
     units_.push_back(entry.decided);
     entry_host_.push_back(entry.host);
+    held_.push_back(entry.held() > 0);
     if (entry.decided > 0 && host.usable() && want_.policy != Policy::kMostFree) {
       zones_[host.zone].count += entry.decided;
       push_used(entry);
@@ -107,7 +109,7 @@ void Picker::look_spread(ZoneSlot z) {
   const HostTable::Zone& table = hosts_.zone(z);
   const auto find = [&](std::size_t from) {
     std::size_t i = table.tree.first(from, want_.size);
-    while (i < zone.end && !unused(table.hosts[i])) {
+    while (i < zone.end && !(unused(table.hosts[i]) && fits(table.hosts[i]))) {
       i = table.tree.first(i + 1, want_.size);
     }
     return i;
@@ -225,7 +227,7 @@ HostSlot Picker::best_free() {
     if (next.free < want_.size) {
       break;
     }
-    if (unused(next.slot)) {
+    if (unused(next.slot) && fits(next.slot)) {
       return next.slot;
     }
   }
@@ -268,6 +270,7 @@ void Picker::took(const Entry& entry) {
     host.entry = static_cast<std::uint32_t>(units_.size());
     units_.push_back(0);
     entry_host_.push_back(entry.host);
+    held_.push_back(true);
   }
   units_[host.entry] = entry.decided;
   if (want_.policy == Policy::kMostFree) {

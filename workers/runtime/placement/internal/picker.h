@@ -29,6 +29,7 @@ struct Entry {
 struct Want {
   Policy policy = Policy::kSpread;
   std::int64_t size = 1;
+  std::int64_t entry = 0;  ///< entry_size
   bool one_per_host = false;
   std::uint64_t hash = 0;
   std::string_view affinity;
@@ -78,7 +79,18 @@ class Picker {
     std::vector<Used> used;  // a heap, best first
   };
   [[nodiscard]] bool feasible(HostSlot slot) const noexcept {
-    return hosts_[slot].usable() && hosts_[slot].free() >= want_.size;
+    return hosts_[slot].usable() && hosts_[slot].free() >= want_.size && fits(slot);
+  }
+  /// There is room for the claim's entry, or it has one there that has a place.
+  [[nodiscard]] bool fits(HostSlot slot) const noexcept {
+    if (want_.entry == 0) {
+      return true;
+    }
+    const HostTable::State& host = hosts_[slot];
+    if (host.mark != mark_) {
+      return host.entries_free() >= want_.entry;
+    }
+    return units_[host.entry] > 0 || host.entries_free() >= (held_[host.entry] ? 0 : want_.entry);
   }
   [[nodiscard]] bool unused(HostSlot slot) const noexcept {
     return hosts_[slot].mark != mark_ || units_[hosts_[slot].entry] == 0;
@@ -98,6 +110,7 @@ class Picker {
   std::uint64_t mark_ = 0;
   std::vector<std::int64_t> units_;   // decided ones, by entry
   std::vector<HostSlot> entry_host_;  // by entry
+  std::vector<bool> held_;            // by entry: something was there when the decision began
   std::vector<ZoneState> zones_;
   std::array<std::uint64_t, HostTable::kGroups> group_rank_{};
   std::array<std::uint8_t, HostTable::kGroups> groups_{};  // best first

@@ -43,6 +43,7 @@ struct World {
   std::function<void()> after;                              // each call of the pool
   std::function<void(const Claim&, const Delta&)> decided;  // before the status is written
   bool only_spread = false;
+  bool with_entries = false;  // hosts and claims have the second capacity
   int names = 0;
 
   std::int64_t pick(std::int64_t least, std::int64_t most) {
@@ -94,6 +95,10 @@ struct World {
     if (chance(30)) {
       host.labels = {"net"};
     }
+    if (with_entries) {
+      host.entry_capacity = pick(0, 20);
+      host.closed = chance(10);
+    }
     return host;
   }
   Claim random_claim() {
@@ -104,6 +109,7 @@ struct World {
     claim.policy = only_spread ? Policy::kSpread : static_cast<Policy>(pick(0, 2));
     claim.unit_size = chance(75) ? 1 : pick(2, 3);
     claim.one_per_host = chance(15);
+    claim.entry_size = with_entries && chance(80) ? pick(0, 12) : 0;
     claim.all_or_nothing = chance(20);
     claim.affinity = chance(30) ? "net" : "";
     if (chance(5) && !hosts.empty()) {
@@ -178,7 +184,12 @@ struct World {
       put_host(host);
     } else if (what < 37) {
       Host host = any(hosts)->second;
-      host.capacity = pick(0, 12);
+      if (with_entries && chance(50)) {
+        host.entry_capacity = pick(0, 20);
+        host.closed = chance(30);
+      } else {
+        host.capacity = pick(0, 12);
+      }
       put_host(host);
     } else if (what < 60 || claims.empty()) {
       const Claim claim = random_claim();
@@ -187,6 +198,9 @@ struct World {
     } else if (what < 75) {
       const auto claim = any(claims);
       reconsider(claim->second);
+      if (with_entries && chance(30)) {
+        claim->second.entry_size = pick(0, 12);
+      }
       write(schedule(claim->first));
     } else if (what < 85) {
       release(any(claims)->first);
