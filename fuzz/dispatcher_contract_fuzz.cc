@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(encode_contract(*again, format) == written);
   }
   check(same_content(*contract, *contract));
-  for (const Resource& resource : contract->resources) {
+  for (const ContractResource& resource : contract->resources) {
     check(encoded_size(resource, format) > 0);
     for (const Egress& egress : resource.egresses) {
       const auto judged = judge_egress(resource, egress);

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxJsonDepth = 16 + 4 * kMaxFilterDepth;
 
 void sort_by_uid(Contract& contract) {
   const auto by_uid = [](const auto& a, const auto& b) { return a.uid < b.uid; };
-  for (Resource& resource : contract.resources) {
+  for (ContractResource& resource : contract.resources) {
     std::stable_sort(resource.egresses.begin(), resource.egresses.end(), by_uid);
   }
   std::stable_sort(contract.resources.begin(), contract.resources.end(), by_uid);
@@ -55,8 +55,8 @@ std::string encode_contract(const Contract& contract, ContractFormat format) {
                                          : WireFieldWriter::encode(sorted);
 }
 
-std::size_t encoded_size(const Resource& resource, ContractFormat format) {
-  Resource copy = resource;
+std::size_t encoded_size(const ContractResource& resource, ContractFormat format) {
+  ContractResource copy = resource;
   if (format == ContractFormat::kJson) {
     return JsonFieldWriter::encode(copy).dump().size() + 1;
   }
@@ -107,8 +107,8 @@ bool same_content(const Contract& a, const Contract& b) {
 
 void keep_unknown_fields(Contract& fresh, const Contract& old) {
   keep(fresh.unknown, old.unknown);
-  for (Resource& resource : fresh.resources) {
-    const Resource* const before = find_uid(old.resources, resource.uid);
+  for (ContractResource& resource : fresh.resources) {
+    const ContractResource* const before = find_uid(old.resources, resource.uid);
     if (before == nullptr) {
       continue;
     }

@@ -142,7 +142,8 @@ struct AbsentAuth {
 };
 using ResourceAuth = std::variant<std::monostate, AbsentAuth, Reference, MultiSecretReference>;
 
-struct Resource {
+/// Knative's Resource; that name is an API's here (runtime/unit/unit.h).
+struct ContractResource {
   std::string uid;
   std::vector<std::string> topics;
   std::string bootstrap_servers;  ///< host:port, by commas
@@ -153,7 +154,7 @@ struct Resource {
   std::optional<TextMap> cloud_event_overrides;  ///< cloudEventOverrides.extensions
   std::optional<Reference> reference;
   UnknownFields unknown;
-  bool operator==(const Resource&) const = default;
+  bool operator==(const ContractResource&) const = default;
 };
 
 struct Contract {
@@ -161,7 +162,7 @@ struct Contract {
   /// Of who wrote it; a dispatcher refuses a lower one than it has seen. Not one of Knative's
   /// fields: JSON `epoch`, number 1000. 0 is not written.
   std::uint64_t epoch = 0;
-  std::vector<Resource> resources;
+  std::vector<ContractResource> resources;
   std::vector<std::string> trust_bundles;  ///< PEM
   UnknownFields unknown;
   bool operator==(const Contract&) const = default;
@@ -172,7 +173,7 @@ struct Contract {
 /// contracts, in whatever order, give equal bytes. Does not judge. Cost: O(n log n).
 [[nodiscard]] std::string encode_contract(const Contract& contract, ContractFormat format);
 /// How many bytes a resource adds to a contract, tags and commas included (5.3).
-[[nodiscard]] std::size_t encoded_size(const Resource& resource, ContractFormat format);
+[[nodiscard]] std::size_t encoded_size(const ContractResource& resource, ContractFormat format);
 
 /// Reads either format: what begins with `{` is JSON, which no message in protobuf does. No bytes
 /// at all are the empty contract in protobuf. Numbers may be numbers or texts in JSON, and enums
@@ -198,6 +199,6 @@ void keep_unknown_fields(Contract& fresh, const Contract& old);
 /// @error kInvalid       the text names the field: no topic, no group, no bootstrap servers, URLs
 ///                       that are not http or https, vReplicas not 1 … kMaxVReplicas
 /// @error kNotAcceptable a CESQL filter (DP-6): "…cesql is not supported"
-[[nodiscard]] Expected<void> judge_egress(const Resource& resource, const Egress& egress);
+[[nodiscard]] Expected<void> judge_egress(const ContractResource& resource, const Egress& egress);
 
 }  // namespace kintsugi::workers

@@ -23,7 +23,7 @@ Contract full_contract() {
   contract.generation = 7;
   contract.epoch = 3;
   contract.trust_bundles = {"PEM 1", "PEM 2"};
-  Resource resource;
+  ContractResource resource;
   resource.uid = "r-1";
   resource.topics = {"orders", "returns"};
   resource.bootstrap_servers = "127.0.0.1:9092,127.0.0.1:9093";
@@ -96,7 +96,7 @@ TEST(Contract, KP_2_BothFormatsCarryEveryField) {
 TEST(Contract, KP_2_JsonIsWrittenAsKnativeWritesIt) {
   Contract contract;
   contract.generation = 7;
-  Resource resource;
+  ContractResource resource;
   resource.uid = "r";
   resource.topics = {"t"};
   resource.auth = AbsentAuth();
@@ -175,7 +175,7 @@ TEST(Contract, KP_2_ARewriteKeepsWhatALaterProgramHasWritten) {
       R"("uid":"e"},{"more":9,"uid":"gone"}],"other":3,"uid":"r"}]})");
   Contract fresh;
   fresh.generation = 2;
-  Resource resource;
+  ContractResource resource;
   resource.uid = "r";
   Egress egress;
   egress.uid = "e";
@@ -228,7 +228,7 @@ TEST(Contract, KP_2_SizeAndDepthAreBounded) {
   EXPECT_EQ(large.error().code(), Errc::kRequestEntityTooLarge);
   const auto nested = [](std::size_t depth) {
     Contract contract;
-    Resource& resource = contract.resources.emplace_back();
+    ContractResource& resource = contract.resources.emplace_back();
     DialectedFilter* filter = &resource.egresses.emplace_back().dialected_filter.emplace_back();
     for (std::size_t i = 1; i < depth; ++i) {
       filter->kind = DialectedFilter::Kind::kNot;
@@ -247,7 +247,7 @@ TEST(Contract, KP_2_SizeAndDepthAreBounded) {
 
 TEST(Contract, DP_6_WhatCannotBeDoneIsNamed) {
   const Contract contract = full_contract();
-  const Resource& resource = contract.resources[0];
+  const ContractResource& resource = contract.resources[0];
   const auto judged = [&](const auto& change) {
     Egress egress = resource.egresses[0];
     change(egress);

@@ -45,7 +45,7 @@ Expected<void> judge_filter(const DialectedFilter& filter, const std::string& at
 
 }  // namespace
 
-Expected<void> judge_egress(const Resource& resource, const Egress& egress) {
+Expected<void> judge_egress(const ContractResource& resource, const Egress& egress) {
   if (resource.topics.empty()) {
     return fail(Errc::kInvalid, "topics: there is none");
   }

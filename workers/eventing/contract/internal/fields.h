@@ -194,7 +194,7 @@ void visit_fields(V& v, MultiSecretReference& m) {
 }
 
 template <class V>
-void visit_fields(V& v, Resource& m) {
+void visit_fields(V& v, ContractResource& m) {
   v.text(1, "uid", m.uid);
   v.texts(2, "topics", m.topics);
   v.text(3, "bootstrapServers", m.bootstrap_servers);
