@@ -16,9 +16,10 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     endif()
     pkg_check_modules(PROTON_VERSION QUIET libqpid-proton)
     pkg_check_modules(MOSQUITTO_VERSION QUIET libmosquitto)
+    pkg_check_modules(RDKAFKA_VERSION QUIET rdkafka)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/build_fixed.txt
       "\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\", \"${system}/${machine}\", {{\"boost\", \"${Boost_VERSION_STRING}\"}, "
-      "{\"libmosquitto\", \"${MOSQUITTO_VERSION_VERSION}\"}, {\"libseccomp\", \"${SECCOMP_VERSION}\"}, {\"libyaml\", \"${YAML_VERSION}\"}, {\"nghttp2\", \"${NGHTTP2_VERSION}\"}, "
+      "{\"libmosquitto\", \"${MOSQUITTO_VERSION_VERSION}\"}, {\"librdkafka\", \"${RDKAFKA_VERSION_VERSION}\"}, {\"libseccomp\", \"${SECCOMP_VERSION}\"}, {\"libyaml\", \"${YAML_VERSION}\"}, {\"nghttp2\", \"${NGHTTP2_VERSION}\"}, "
       "{\"openssl\", \"${OPENSSL_VERSION}\"}, {\"prometheus-cpp\", \"${PROMETHEUS_VERSION}\"}, {\"qpid-proton\", \"${PROTON_VERSION_VERSION}\"}, "
       "{\"re2\", \"${RE2_VERSION}\"}}")
     add_custom_target(${target}_build_data BYPRODUCTS ${out}

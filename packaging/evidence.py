@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ALLOWED = {"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "OLDAP-2.8", "LGPL-2.1-only", "LGPL-2.1-or-later",
-           "GPL-3.0-or-later WITH GCC-exception-3.1", "Zlib"}
+           "GPL-3.0-or-later WITH GCC-exception-3.1", "BSD-Attribution-HPND-disclaimer", "Zlib"}
 # Source package of Debian: (licence, whose, home).
 KNOWN = {
     "boost1.81": ("BSL-1.0", "the Boost authors", "https://www.boost.org/"),
@@ -23,6 +23,11 @@ KNOWN = {
     "glibc": ("LGPL-2.1-or-later", "Free Software Foundation, Inc.", "https://www.gnu.org/software/libc/"),
     "mosquitto": ("BSD-3-Clause",  # its other licence is EPL-2.0
                    "Roger Light and others", "https://mosquitto.org/"),
+    "cyrus-sasl2": ("BSD-Attribution-HPND-disclaimer", "Carnegie Mellon University", "https://www.cyrusimap.org/sasl/"),
+    "librdkafka": ("BSD-2-Clause", "Magnus Edenhill", "https://github.com/confluentinc/librdkafka"),
+    "libzstd": ("BSD-3-Clause",  # its other licence is GPL-2.0
+                "Yann Collet, Meta Platforms, Inc.", "https://facebook.github.io/zstd/"),
+    "lz4": ("BSD-2-Clause", "Yann Collet", "https://lz4.org/"),
     "libseccomp": ("LGPL-2.1-only", "Paul Moore and others", "https://github.com/seccomp/libseccomp"),
     "libyaml": ("MIT", "Ingy döt Net, Kirill Simonov", "https://pyyaml.org/wiki/LibYAML"),
     "lmdb": ("OLDAP-2.8", "Howard Chu, Symas Corp.", "https://www.symas.com/mdb"),

@@ -34,7 +34,7 @@ ROOMS_ALLOWED = {"store/etcd": {"http", "net"}}
 # Folders that are no modules: what stands there is for themselves.
 OPEN = {"cmd", "bench", "fuzz"}
 # Rooms that roles are written with: their headers wait for roles that use them.
-FOR_ROLES = {"workers/delivery/agent", "workers/delivery/hub", "workers/delivery/mqtt", "workers/delivery/protocol", "workers/eventing/model", "workers/eventing/scheduling", "workers/messaging/model", "workers/messaging/wire", "workers/messaging/amqp", "workers/messaging/pipeline", "workers/runtime/endpoints", "workers/runtime/journal", "workers/runtime/placement", "workers/runtime/status"}
+FOR_ROLES = {"workers/delivery/agent", "workers/delivery/hub", "workers/delivery/mqtt", "workers/delivery/protocol", "workers/eventing/contract", "workers/eventing/delivering", "workers/eventing/dispatcher", "workers/eventing/events", "workers/eventing/kafka", "workers/eventing/model", "workers/eventing/scheduling", "workers/messaging/amqp", "workers/messaging/model", "workers/messaging/pipeline", "workers/messaging/wire", "workers/runtime/endpoints", "workers/runtime/journal", "workers/runtime/placement", "workers/runtime/status"}
 # What tests may use besides: the machinery is tested with real kinds.
 TESTS = {"apiserver": {"kinds"}}
 # Libraries that one module owns: pattern -> modules that may include it.
@@ -51,6 +51,7 @@ LIBRARIES = {
     r"prometheus/": {"base"},
     r"proton/": {"workers"},
     r"(mosquitto|mqtt_protocol)\.h": {"workers"},
+    r"librdkafka/": {"workers"},
 }
 # Headers that cost seconds of every file that includes them: pattern -> the only files that may.
 COSTLY = {

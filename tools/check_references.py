@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SPEC = "docs/spec"
 KINDS = "AM|FP|TP|AGG|KK|SE|OP|GR|PERF"
-WORKERS = "RT|CM|MR|MD|MH|BH|MS|KN|KD|KA|KP"
+WORKERS = "RT|CM|MR|MD|MH|BH|MS|KN|KD|KA|KP|DP"
 ROW = re.compile(rf"^\| ((?:{KINDS})-T?\d{{3,4}}[a-z]?|(?:{WORKERS})-T?\d{{1,3}}|[RT]-\d\d|T\d{{2,3}}|[EU]\d{{1,2}}|V\d\d|[GMBLIR]\d(?:c|all)?) "
                  r"\| (.*) \|$")
 CASES = re.compile(r"\[([^\[\]]+)\]$")
@@ -21,8 +21,8 @@ CASES = re.compile(r"\[([^\[\]]+)\]$")
 NAMED = re.compile(rf"(?<![A-Z])({KINDS})([-_]?)(T?)(\d{{3,4}})([a-z](?![A-Za-z]))?(?!\d)"
                    rf"(?:(_?[Aa]nd_?|_?[Tt]o_?| to |[–-])(?:(?:{KINDS})[-_]?T?)?(\d{{3,4}})(?!\d))?")
 # RT-5, RT-T043, RT_T043, RT40_; "RT-40 to RT-47" and lists of them name each; MS-012.
-OF_WORKERS = re.compile(r"(?<![A-Za-z0-9])(?:(RT|CM|KN|KD|KA|KP)([-_]?)(T?)(\d{1,3})|(?!MD5)(MR|MD|MH|BH|MS)([-_]?)(\d{1,3}))(?![0-9])"
-                        r"(?: (to|…|–) (?:RT|CM|KN|KD|KA|KP)-T?(\d{1,3})(?!\d))?")
+OF_WORKERS = re.compile(r"(?<![A-Za-z0-9])(?:(RT|CM|KN|KD|KA|KP|DP)([-_]?)(T?)(\d{1,3})|(?!MD5)(MR|MD|MH|BH|MS)([-_]?)(\d{1,3}))(?![0-9])"
+                        r"(?: (to|…|–) (?:RT|CM|KN|KD|KA|KP|DP)-T?(\d{1,3})(?!\d))?")
 DASHED = re.compile(r"(?<![\w-])([RT])-(\d\d)(?![\w-])")  # R-06, T-05
 CASE = re.compile(r"(?:(?<=Test)|(?<![A-Za-z0-9.:+/-])(?<!(?:KK|SE|RT|CM|MS|OP|KN)_))"  # T43, TestT46a_
                   r"T(\d{2,3})[a-z]?(?![A-Za-z0-9:])(?:[–-]T?(\d{2,3})\b)?")

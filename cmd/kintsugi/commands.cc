@@ -13,6 +13,8 @@ const std::vector<Command>& commands() {
       {"worker", "controllers behind the proxy, by their roles", run_worker, worker_about},
       {"delivery-hub", "manifests for workers of the role delivery, and what became of them",
        run_delivery_hub, delivery_hub_about},
+      {"dispatcher", "records of Kafka delivered as CloudEvents, as the contract of a pod says",
+       run_dispatcher, dispatcher_about},
       {"ws", "the workspace that a kubeconfig points to: show, change, create, list, delete",
        run_ws, ws_about},
       {"get", "what a running proxy knows: shards, streams, routes", run_get, get_about},

@@ -20,6 +20,8 @@ int run_shard(const std::vector<std::string>& arguments);
 int run_worker(const std::vector<std::string>& arguments);
 /// The hub of the role delivery. Besides: 3 time ran out.
 int run_delivery_hub(const std::vector<std::string>& arguments);
+/// The data plane of the role eventing.
+int run_dispatcher(const std::vector<std::string>& arguments);
 /// Joins an installation with a token: keys, certificates and CAs in a folder.
 int run_join(const std::vector<std::string>& arguments);
 /// Spreads logical clusters over shards.
@@ -53,6 +55,7 @@ CommandAbout proxy_about();
 CommandAbout shard_about();
 CommandAbout worker_about();
 CommandAbout delivery_hub_about();
+CommandAbout dispatcher_about();
 CommandAbout get_about();
 CommandAbout explain_about();
 CommandAbout log_level_about();

@@ -186,8 +186,7 @@ struct Contract {
 [[nodiscard]] Expected<Contract> parse_contract(std::string_view bytes,
                                                 ContractFormat* format = nullptr);
 
-/// Same content: generation and epoch may differ, and the order of resources and egresses (KP-3,
-/// KP-5).
+/// Same content: generation and epoch may differ, and the order of resources and egresses.
 [[nodiscard]] bool same_content(const Contract& a, const Contract& b);
 
 /// Takes what `fresh` leaves unsaid from what `old` had: unknown fields of the contract, and of
