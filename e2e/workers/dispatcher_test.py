@@ -343,6 +343,9 @@ class Shared(unittest.TestCase):
         one.until_joined("shared", 12, members=1)
         self.produce(60, 60)
         self.until_all(120)
+        # Members that leave at the same time may have commits refused: at least once, and no more than they had.
+        repeated = len(self.sink.bodies()) - 120
+        self.assertLessEqual(repeated, 60)
         # Drained and left in order, it has nothing to do again.
         kit.eventually(lambda: sum(self.group.committed("orders", 12).values()) == 120, 20)
         one.stop()
@@ -351,7 +354,7 @@ class Shared(unittest.TestCase):
         one.until_joined("shared", 12)
         self.produce(1, 120)
         self.until_all(121)
-        self.assertEqual(len(self.sink.bodies()), 121)
+        self.assertEqual(len(self.sink.bodies()), 121 + repeated)
 
     def test_KN_T040_brokers_that_say_nonsense(self):
         """In front of the true ones: a frame that ends too early, one that is longer than any, one of garbage."""
