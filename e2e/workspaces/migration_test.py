@@ -2,6 +2,7 @@
 import json
 import random
 import signal
+import subprocess
 import threading
 import unittest
 
@@ -282,7 +283,7 @@ class Moves(unittest.TestCase):
         self.root.must("PATCH", shard_2, {"metadata": {"annotations": {"experimental.core.kcp.io/unschedulable": None}}}, headers=MERGE)
         self.assertEqual(client.get(MAPS).status, 200)
 
-    def other_program(self, name, version):
+    def other_program(self, name, version, loads=404):
         """A Shard that answers like another program; what it was asked, and a switch for its answers."""
         asked, away = [], threading.Event()
 
@@ -291,6 +292,8 @@ class Moves(unittest.TestCase):
                 request.close_connection = True
                 return 503, {}
             asked.append((request.command, request.path))
+            if request.path.endswith("/debug/logical_clusters") and loads == 403:
+                return 403, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "forbidden"}
             return (200, {"gitVersion": version}) if request.path == "/version" else (404, {
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"})
 
@@ -325,6 +328,27 @@ class Moves(unittest.TestCase):
             self.assertEqual([one for one in asked if "/moves/" in one[1]], [])
         client.must("POST", MAPS, config_map("later"))
         self.assertEqual(self.holders(cluster), ["shard-1"])
+
+    def test_GR_605_shards_that_do_not_say_what_they_have_are_left_alone(self):
+        fakes = {"says-404": self.other_program("says-404", "v1.36.3"), "says-403": self.other_program("says-403", "v1.33.3+kcp-v0.29.0", loads=403)}
+        words = [str(kit.BINARY), "rebalance", f"--kubeconfig={self.installation.kubeconfig}", "--plan", "--across", "--limit=1.01", "--output=json"]
+
+        def planned():
+            run = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            assert run.returncode == 0, run.stderr
+            return run
+
+        run = kit.eventually(planned, 60, "a plan")
+        told = [line for line in run.stderr.splitlines() if line.startswith("left alone, it does not say what it has: ") and ": shard says-40" in line]
+        self.assertEqual(len(told), 2, run.stderr)
+        for name, (asked, away) in fakes.items():
+            self.assertTrue(any(name in line for line in told), told)
+            self.assertIn("/clusters/*/debug/logical_clusters", [path for _, path in asked])
+            self.assertNotIn(name, run.stdout, "nothing goes there or comes from there")
+            away.set()
+        failed = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(failed.returncode, 1, "one that fails is not one that has nothing: " + failed.stdout)
+        self.assertIn("shard says-40", failed.stderr)
 
 
 if __name__ == "__main__":
