@@ -98,6 +98,11 @@ def stays(read, seconds):
     return value
 
 
+def rests(read, seconds, deadline=30.0):
+    """What read() gives once that is the same for so long: what is under way comes to its end first."""
+    return eventually(lambda: [stays(read, seconds)], deadline, "rest")[0]
+
+
 def listening(port):
     """Addresses at which somebody on this machine listens on that TCP port."""
     found = set()

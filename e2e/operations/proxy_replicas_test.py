@@ -38,6 +38,10 @@ def leads(log):
     return bool(words) and words[-1] == "proxy leads"
 
 
+def times(log, words):
+    return log.read_text(errors="replace").count(words)
+
+
 @unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
 class ProxyReplicas(unittest.TestCase):
     @classmethod
@@ -220,13 +224,17 @@ class ProxyReplicas(unittest.TestCase):
                 expected = self.storm(other, 2 * turn + 1)
                 kit.eventually(lambda expected=expected, other=other: self.regions_of(other) == expected, 30, f"Partitions of {expected}")
                 took = time.monotonic() - begin
-                kit.eventually(lambda holder=holder: leads(self.log(1 - holder)), 30, "the other one leads")
                 print(f"{signal.Signals(fault).name}: right again {took:.2f} s after it")
                 if fault == signal.SIGSTOP:
-                    seen = kit.stays(lambda: self.everything(self.client(1 - holder, "")), 1)
+                    kit.eventually(lambda holder=holder: leads(self.log(1 - holder)), 30, "the other one leads")
+                    seen = kit.rests(lambda: self.everything(self.client(1 - holder, "")), 1)
+                    lost = times(self.log(holder), "proxy does not lead")
                     os.kill(pid, signal.SIGCONT)
-                    kit.eventually(lambda holder=holder: not leads(self.log(holder)), 30, "the stopped one knows")
+                    # On a busy machine the duty may come back to it after that.
+                    kit.eventually(lambda holder=holder, lost=lost: times(self.log(holder), "proxy does not lead") > lost, 30, "the stopped one knows")
                     self.assertEqual(kit.stays(lambda: self.everything(self.client(1 - holder, "")), 2), seen)
+                else:
+                    self.holder()  # the other one, or the killed one, which `up` has started again, where that was faster
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
@@ -235,9 +243,10 @@ class ProxyReplicas(unittest.TestCase):
     def test_GR_209_a_takeover_writes_nothing(self):
         holder = self.holder()
         client = self.client(1 - holder, "")
-        seen = kit.stays(lambda: self.everything(client), 1)
+        seen = kit.rests(lambda: self.everything(client), 1)
+        led = times(self.log(1 - holder), "proxy leads")
         self.up.kill(self.name(holder), signal.SIGTERM)
-        kit.eventually(lambda: leads(self.log(1 - holder)), 20, "the other one leads")
+        kit.eventually(lambda: times(self.log(1 - holder), "proxy leads") > led, 20, "the other one leads")
         self.assertEqual(kit.stays(lambda: self.everything(client), 2), seen)
         self.all_ready()
 

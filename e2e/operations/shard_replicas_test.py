@@ -53,6 +53,10 @@ def leads(log):
     return bool(words) and words[-1] == "leads"
 
 
+def times(log, words):
+    return log.read_text(errors="replace").count(words)
+
+
 @unittest.skipUnless(shutil.which("etcd"), "no etcd on this machine")
 class ShardReplicas(unittest.TestCase):
     @classmethod
@@ -84,6 +88,10 @@ class ShardReplicas(unittest.TestCase):
             return first_leads != second_leads and ((one, two) if first_leads else (two, one))
 
         return kit.eventually(found, 30, "one of the two leads")
+
+    def led(self):
+        """How often one of the two has begun to lead."""
+        return times(self.first_log, "shard leads") + times(self.second.log, "shard leads")
 
     def bring_back(self, leader):
         """The process that has ended serves again; `up` starts the first one by itself."""
@@ -217,10 +225,11 @@ class ShardReplicas(unittest.TestCase):
         for turn in range(2):
             leader, other = self.roles()
             _, made = self.acts(other[0](), f"before-kill-{turn}")
+            led = self.led()
             os.kill(leader[2](), signal.SIGKILL)
             took, _ = self.acts(other[0](), f"after-kill-{turn}")
             print(f"killed: somebody acted again after {took:.2f} s")
-            self.assertTrue(leads(other[1]))
+            self.assertGreater(self.led(), led)
             self.assertEqual(other[0]().must("GET", f"{NAMESPACES}/before-kill-{turn}")["metadata"]["uid"], made["metadata"]["uid"])
             self.bring_back(leader)
 
@@ -246,7 +255,7 @@ class ShardReplicas(unittest.TestCase):
                 worker.join()
                 took, _ = self.acts(client, "after-stop")
                 print(f"stopped: somebody acted again after {took:.2f} s")
-                self.assertTrue(leads(other[1]))
+                kit.eventually(lambda: leads(other[1]), 30, "the other one leads")
 
                 def settled():
                     spaces = {item["metadata"]["name"] for item in client.must("GET", NAMESPACES)["items"]}
@@ -254,10 +263,11 @@ class ShardReplicas(unittest.TestCase):
                     return spaces <= {item["metadata"]["namespace"] for item in accounts if item["metadata"]["name"] == "default"}
 
                 kit.eventually(settled, 30, "the other one has done all that was left")
-                seen = kit.stays(lambda: self.everything(client), 1)
+                seen = kit.rests(lambda: self.everything(client), 1)
+                lost = times(leader[1], "shard does not lead")
             finally:
                 os.kill(number, signal.SIGCONT)
-            kit.eventually(lambda: not leads(leader[1]), 30, "the stopped one knows")
+            kit.eventually(lambda: times(leader[1], "shard does not lead") > lost, 30, "the stopped one knows")
             self.assertEqual(kit.stays(lambda: self.everything(client), 2), seen)
             self.assertEqual(self.everything(leader[0]()), seen)
         finally:
@@ -275,8 +285,9 @@ class ShardReplicas(unittest.TestCase):
 
     def test_GR_302_one_that_ends_in_order_is_not_waited_for(self):
         leader, other = self.roles()
+        led = times(other[1], "shard leads")
         os.kill(leader[2](), signal.SIGTERM)
-        kit.eventually(lambda: leads(other[1]), 20, "the other one leads")
+        kit.eventually(lambda: times(other[1], "shard leads") > led, 20, "the other one leads")
         took, _ = self.acts(other[0](), "after-end")
         print(f"ended in order: somebody acted again after {took:.2f} s")
         if leader[1] == self.second.log:
