@@ -19,9 +19,10 @@ AnswerClass classify(const GrpcStatus& status) {
       if (has(status, "request is too large")) {
         return {Outcome::kNotDone, Errc::kRequestEntityTooLarge};
       }
-      // What 3.4 says of a token that it does not know any more.
-      return has(status, "invalid auth token") ? AnswerClass{Outcome::kNotDone, Errc::kOk, true}
-                                               : AnswerClass{Outcome::kNotDone, Errc::kInternal};
+      // What 3.4 says of a token that it does not know any more, and all of a request without one.
+      return has(status, "invalid auth token") || has(status, "user name is empty")
+                 ? AnswerClass{Outcome::kNotDone, Errc::kOk, true}
+                 : AnswerClass{Outcome::kNotDone, Errc::kInternal};
     case GrpcCode::kUnauthenticated:
       return {Outcome::kNotDone, Errc::kOk, true};
     case GrpcCode::kPermissionDenied:

@@ -74,6 +74,9 @@ net::Task<> Core::follow() {
         pause = kFirstPause;
       }
       fault = reply.text();
+      if (reply.status && classify(*reply.status).renew_token) {
+        renew_token();
+      }
       choice_.on_failed(member, now());
     }
     log_warn("watch of etcd ended", {{"member", client_.name(member)}, {"error", fault}});

@@ -11,6 +11,7 @@ namespace kintsugi::store::etcd {
 namespace {
 
 constexpr Duration kSeatPause = milliseconds(50);
+constexpr Duration kTokenPause = seconds(1);
 /// No row's key: names of accounts with limits, of which one transaction is under way at a time.
 constexpr char kAccountMark = '\x02';
 
@@ -249,10 +250,19 @@ void Core::renew_token() {
   }
 }
 
+/// Until there is one: whoever asks without would only hear that he has none.
 net::Task<> Core::take_token() {
   client_.set_token({});
-  net::Task<Expected<void>> asking = introduction_.authenticate();
-  (void)co_await asking;
+  while (true) {
+    net::Task<Expected<void>> asking = introduction_.authenticate();
+    const Expected<void> done = co_await asking;
+    if (done) {
+      co_return;
+    }
+    log_warn("etcd gives no token to its user", {{"error", done.error().to_string()}});
+    net::Sleep pause(loop_, kTokenPause);
+    co_await pause;
+  }
 }
 
 void Core::take_seat() {

@@ -114,7 +114,8 @@ net::Task<Expected<void>> Introduction::probe() {
     const Reply reply = co_await asking;
     if (!reply.ok()) {
       const AnswerClass what = reply.status ? classify(*reply.status) : AnswerClass();
-      const bool stays = what.error != Errc::kOk && what.error != Errc::kFull;
+      const bool stays = (what.error != Errc::kOk && what.error != Errc::kFull) ||
+                         (what.renew_token && params_.user.empty());
       co_return fail(stays ? Errc::kConfig : Errc::kUnavailable,
                      client_.name(member) + " refuses transactions: " + reply.text());
     }

@@ -169,6 +169,8 @@ TEST(AnswerClass, GR_107_TellsWhatWasNotDone) {
     EXPECT_EQ(what.outcome, one.outcome) << one.message;
     EXPECT_EQ(what.error, one.error) << one.message;
   }
+  EXPECT_TRUE(classify(GrpcStatus{GrpcCode::kInvalidArgument, "etcdserver: user name is empty"})
+                  .renew_token);
   EXPECT_TRUE(classify(GrpcStatus{GrpcCode::kUnauthenticated, "etcdserver: invalid auth token"})
                   .renew_token);
 }
