@@ -99,7 +99,8 @@ void look_at_router(const OwnedInfra& infra, const InfraComponent& one, Componen
   }
 }
 
-Reach reach_of(const ComponentPipeline& pipeline) noexcept {
+InfraComponent::Reach reach_of(const ComponentPipeline& pipeline) noexcept {
+  using Reach = InfraComponent::Reach;
   return pipeline.is_looked_at() ? Reach::kConnected
          : pipeline.is_unheard() ? Reach::kUnheard
                                  : Reach::kLost;
@@ -452,16 +453,15 @@ InfraControl::Applied InfraControl::apply(const Key& key) {
 }
 
 bool InfraControl::tell_of_connections(OwnedInfra& infra) {
-  std::map<const InfraComponent*, Reach> now;
+  using Reach = InfraComponent::Reach;
   std::vector<const InfraComponent*> changed;
   std::int64_t routers_before = 0, routers_now = 0;
   bool routers_changed = false, was_unheard = false, is_unheard = false;
   for (const auto& one : infra.work->components()) {
+    const Reach was = one->told;
     Reach is = reach_of(*one->pipeline);
-    const auto before = infra.reach.find(one.get());
-    const Reach was = before == infra.reach.end() ? Reach::kUnheard : before->second;
     is = is == Reach::kUnheard ? was : is;  // one that comes back is lost until it is looked at
-    now[one.get()] = is;
+    one->told = is;
     if (one->kind == ComponentKind::kRouter) {
       routers_before += was == Reach::kConnected ? 1 : 0;
       routers_now += is == Reach::kConnected ? 1 : 0;
@@ -472,7 +472,6 @@ bool InfraControl::tell_of_connections(OwnedInfra& infra) {
       changed.push_back(one.get());
     }
   }
-  infra.reach = std::move(now);
   const std::int64_t needed =
       routers_needed(infra.object, infra.work->count(ComponentKind::kRouter));
   // Once the last one is heard of those that waited for it have their turn.

@@ -50,9 +50,6 @@ struct ClaimedHosts {
   std::vector<std::pair<std::string, Age>> hosts;  ///< sorted
 };
 
-/// Whether a component can be reached. kUnheard: ComponentPipeline::is_unheard().
-enum class Reach : std::uint8_t { kUnheard, kLost, kConnected };
-
 /// An infra whose partition is ours.
 struct OwnedInfra {
   MessagingInfra object;
@@ -61,8 +58,7 @@ struct OwnedInfra {
   std::int64_t size = 0;  ///< routers of each group that an operator is asked for; 0: none
   TimePoint told{};       ///< when its status was written the last time
   AddressScheduler scheduler;
-  std::map<const InfraComponent*, Reach> reach;  ///< as its objects were told
-  std::vector<std::string> brokers;              ///< that the scheduler knows
+  std::vector<std::string> brokers;  ///< that the scheduler knows
   SpaceAdmission admission;
   OldestWins addresses;                      ///< by conflict_key() of Q
   OldestWins hosts;                          ///< of endpoints, in lower case

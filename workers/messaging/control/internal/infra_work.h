@@ -22,6 +22,9 @@ namespace kintsugi::workers {
 
 /// A router or broker of an infra.
 struct InfraComponent {
+  /// Whether it can be reached. kUnheard: ComponentPipeline::is_unheard().
+  enum class Reach : std::uint8_t { kUnheard, kLost, kConnected };
+
   ComponentKind kind = ComponentKind::kRouter;
   ComponentEndpoint where;
   std::unique_ptr<ComponentPipeline> pipeline;
@@ -31,6 +34,7 @@ struct InfraComponent {
   bool was_synchronized = false;
   std::string node;  ///< a broker's, as others were compared with it
   bool identified = false;
+  Reach told = Reach::kUnheard;  ///< as those that have something there were told
 };
 
 /// An infra whose partition is ours: connections to its routers and brokers, and which objects have
