@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "auth/request_header.h"
 #include "base/log.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
@@ -24,6 +25,16 @@ proxy::ExplainSources ProxyControl::explain_sources() {
               groups ? Expected<proxy::LocalGroups>(*groups)
                      : Expected<proxy::LocalGroups>(fail(groups.error().clone())));
           loop_.post([kept, done] { done(*kept); });
+        });
+  };
+  const auto review = [this](const auth::Attributes& asked, auth::Authorizer::Done done) {
+    loops_.front()->review(
+        asked, [this, done = std::move(done)](Expected<auth::Decision> decision) {
+          auto kept = std::make_shared<const Expected<auth::Decision>>(std::move(decision));
+          loop_.post([kept, done] {
+            done(*kept ? Expected<auth::Decision>(**kept)
+                       : Expected<auth::Decision>(fail(kept->error().clone())));
+          });
         });
   };
   return {.groups = proxy::possible_groups(config_.topology.groups),
@@ -51,6 +62,13 @@ proxy::ExplainSources ProxyControl::explain_sources() {
               [this](const krm::Json& slice) {
                 return controllers_ != nullptr ? controllers_->slices().explain(slice)
                                                : std::nullopt;
+              },
+          .reviewed = config_.wildcard == "reviewed",
+          .review = review,
+          .passed_groups =
+              [this](const std::vector<std::string>& groups) {
+                return auth::filter_groups(groups, config_.authentication.pass_groups,
+                                           config_.authentication.drop_groups);
               }};
 }
 
@@ -98,7 +116,10 @@ Expected<void> ProxyControl::open_admin() {
         return handles;
       },
       .workers = workers_ != nullptr ? [this] { return workers_->rows(); }
-                                     : decltype(proxy::AdminParams::workers)()});
+                                     : decltype(proxy::AdminParams::workers)(),
+      .ask_workers = workers_ != nullptr
+                         ? [this](std::function<void()> done) { workers_->ask(std::move(done)); }
+                         : decltype(proxy::AdminParams::ask_workers)()});
   const auto add = [this](net::ListenerParams params, http::Handler& handler) -> Expected<void> {
     auto listener = net::Listener::open(loop_, std::move(params), handler);
     if (!listener) {

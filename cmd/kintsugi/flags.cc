@@ -225,7 +225,7 @@ Expected<ParsedFlags> parse_flags(const FlagTable& table, const std::vector<std:
     }
     if (flag == nullptr) {
       parsed.unknown.push_back(one.string_key);
-    } else if (auto result = flag->set(one.value.front()); !result) {
+    } else if (auto result = flag->set(one.value.empty() ? "true" : one.value.front()); !result) {
       return fail(std::move(result.error()).at("--" + flag->name));
     }
   }

@@ -13,6 +13,9 @@ import kit
 import raw_h2
 
 MAPS = "/api/v1/configmaps"
+PARTITIONS = "/apis/topology.kcp.io/v1alpha1/partitions"
+SETS = "/apis/topology.kcp.io/v1alpha1/partitionsets"
+EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
 
 
 def ask(*words, admin=None):
@@ -36,7 +39,7 @@ class Get(unittest.TestCase):
 
     def test_FP_142_shards_as_a_table_and_as_json(self):
         lines = self.got("get", "shards").splitlines()
-        self.assertEqual(lines[0].split(), ["NAME", "READY", "REGION", "CLUSTERS", "REASON"])
+        self.assertEqual(lines[0].split(), ["NAME", "READY", "REGION", "CLUSTERS", "WATCHES", "LAG", "CERT", "REASON"])
         self.assertEqual([line.split()[:3] for line in lines[1:]],
                          [["root", "yes", kit.REGIONS[0]], ["shard-1", "yes", kit.REGIONS[1]], ["shard-2", "yes", kit.REGIONS[2]]])
         self.assertEqual(self.got("get", "shards", "-o", "name").split(), ["root", "shard-1", "shard-2"])
@@ -55,6 +58,77 @@ class Get(unittest.TestCase):
         self.assertEqual(one["certificateDays"], int(ends - time.time()) // 86400)
         head, line = self.got("get", "shards", "shard-1", "-o", "wide").splitlines()
         self.assertEqual(line[head.index("CERT"):].split()[0], str(one["certificateDays"]))
+
+    def test_OP_110_watches_of_shards_and_their_lag_are_those_of_the_loops(self):
+        kit.Watch(self.installation.user_client("of-one-shard", ["system:kcp:admin"], f"/clusters/{self.cluster}"), MAPS + "?watch=1&timeoutSeconds=60")
+
+        def row():
+            one, = json.loads(self.got("get", "shards", "shard-1", "-o", "json"))
+            return one["watches"] >= 1 and one
+        one = kit.eventually(row, 15, "a watch of its workspace is one of shard-1")
+        self.assertEqual(one["lagSeconds"], 0)
+
+    def make_partition(self, name):
+        self.installation.client(f"/clusters/{self.cluster}").must("POST", PARTITIONS, {
+            "apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"region": kit.REGIONS[1]}}}})
+        self.addCleanup(self.installation.client(f"/clusters/{self.cluster}").request, "DELETE", f"{PARTITIONS}/{name}")
+
+    def test_OP_110_partitions_sets_and_slices(self):
+        client = self.installation.client(f"/clusters/{self.cluster}")
+        self.make_partition("got-by-hand")
+        client.must("POST", SETS, {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "PartitionSet", "metadata": {"name": "got-by-region"},
+                                   "spec": {"dimensions": ["region"]}})
+        line = self.got("get", "partitions", "got-by-hand").splitlines()
+        self.assertEqual(line[0].split(), ["CLUSTER", "NAME", "SET", "SELECTOR", "SHARDS"])
+        self.assertEqual(line[1].split(), [self.cluster, "got-by-hand", "-", f"region={kit.REGIONS[1]}", "shard-1"])
+
+        def of_set():
+            return [one.split() for one in self.got("get", "partitions", self.cluster).splitlines() if " got-by-region " in one]
+        kit.eventually(lambda: len(of_set()) == 3, 15, "a partition for each region")
+        self.assertEqual(sorted(one[-1] for one in of_set()), ["root", "shard-1", "shard-2"])
+        self.assertEqual(self.got("get", "sets", f"{self.cluster}/got-by-region").splitlines()[1].split(), [self.cluster, "got-by-region", "region", "3"])
+        self.assertIn(f"{self.cluster}/got-by-hand", self.got("get", "partitions", "-o", "name").split())
+        client.request("DELETE", f"{SETS}/got-by-region")
+
+    def test_OP_110_slices_say_whether_they_are_ready_and_why_not(self):
+        self.installation.client(f"/clusters/{self.cluster}").must("POST", EXPORTS, {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "got-export"}, "spec": {}})
+        head, line = kit.eventually(lambda: (lines := self.got_if("get", "slices", f"{self.cluster}/got-export")) and " yes " in lines[1] and lines, 15,
+                                    "the slice of the export is ready")
+        self.assertEqual(head.split(), ["CLUSTER", "NAME", "MODE", "PARTITION", "ENDPOINTS", "READY", "WHY"])
+        self.assertEqual(line.split()[:6], [self.cluster, "got-export", "default", "-", "3", "yes"])
+        one, = json.loads(self.got("get", "slices", f"{self.cluster}/got-export", "-o", "json"))
+        self.assertIn(one["endpoints"][0]["url"], self.got("get", "slices", f"{self.cluster}/got-export", "-o", "wide"))
+
+    def got_if(self, *words):
+        """None while there is no such thing."""
+        status, out, _ = ask(*words, admin=self.admin)
+        self.assertIn(status, (0, 4))
+        return out.splitlines() if status == 0 else None
+
+    def test_OP_110_yaml_is_what_json_is(self):
+        one, = json.loads(self.got("get", "shards", "shard-1", "-o", "json"))
+        lines = self.got("get", "shards", "shard-1", "-o", "yaml").splitlines()
+        self.assertTrue(lines[0].startswith("- "), lines[0])
+        for field in ("name", "baseURL"):
+            self.assertIn(f"  {field}: {one[field]}", lines + ["  " + lines[0][2:]])
+        self.assertIn("  route: forwarded", self.got("explain", "root:got", "-o", "yaml").splitlines())
+
+    def test_OP_110_watch_prints_what_changes_and_what_is_gone(self):
+        with subprocess.Popen([kit.BINARY, "get", "partitions", self.cluster, "-w", "--admin", str(self.admin)], stdout=subprocess.PIPE, text=True) as run:
+            self.addCleanup(run.kill)
+            self.assertEqual(run.stdout.readline().split()[:2], ["CLUSTER", "NAME"])
+            self.make_partition("got-later")
+            told = next(line for line in run.stdout if "got-later" in line)
+            self.assertEqual(told.split()[-1], "shard-1")
+            self.installation.client(f"/clusters/{self.cluster}").must("DELETE", f"{PARTITIONS}/got-later")
+            self.assertEqual(next(line for line in run.stdout if "got-later" in line), f"{self.cluster}/got-later is gone\n")
+            run.stdout.close()
+            self.assertEqual(run.wait(30), 0)
+
+    def test_OP_110_no_workers_is_no_fault(self):
+        self.assertEqual(ask("get", "workers", admin=self.admin), (0, "", "No workers.\n"))
 
     def test_FP_142_groups_name_those_who_share_a_merged_watch(self):
         client = self.installation.user_client("watcher-of-all", ["system:kcp:admin"], "/clusters/*")
@@ -121,9 +195,47 @@ class Get(unittest.TestCase):
             self.assertEqual((status, out.splitlines()[-1], fault), (4, last, ""), path)
         self.assertEqual(ask("get", "shards", "nobody", admin=self.admin), (4, "", 'kintsugi get: no shards named "nobody"\n'))
 
+    def test_OP_111_explain_says_whether_somebody_may(self):
+        client = self.installation.client(f"/clusters/{self.cluster}")
+        for kind, body in (("clusterroles", {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]},
+                                                       {"nonResourceURLs": ["/"], "verbs": ["access"]}]}),
+                           ("clusterrolebindings", {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "explained"},
+                                                    "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "explainers"}]})):
+            client.must("POST", f"/apis/rbac.authorization.k8s.io/v1/{kind}", {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": {"clusterroles": "ClusterRole"}.get(kind, "ClusterRoleBinding"),
+                "metadata": {"name": "explained"}, **body})
+        path = f"/clusters/root:got{MAPS}"
+
+        def said(*words):
+            status, out, fault = ask("explain", *words, admin=self.admin)
+            self.assertEqual(fault, "")
+            return status, out.splitlines()[-1]
+
+        def may():
+            status, line = said(path, "--as", "ada", "--as-group", "explainers", "--as-group", "others")
+            return status == 0 and line
+        self.assertTrue(kit.eventually(may, 15, "the binding counts").startswith(f"ada may list configmaps in {self.cluster}: "))
+        status, line = said(path, "--as", "ada", "--as-group", "others")
+        self.assertEqual((status, line.split(":")[0]), (5, f"ada may not list configmaps in {self.cluster}"))
+        status, line = said(path, "--method", "POST", "--as", "ada", "--as-group", "explainers")
+        self.assertEqual((status, line.split(":")[0]), (5, f"ada may not create configmaps in {self.cluster}"))
+        self.assertEqual(said("root:got", "--as", "ada", "--as-group", "explainers")[0], 0)
+        status, line = said("root:got", "--as", "ada")
+        self.assertEqual((status, line.split(":")[0]), (5, f"ada may not enter {self.cluster}"))
+        self.assertEqual(said("/clusters/*" + MAPS, "--as", "ada"), (0, "ada: nobody is asked: each shard decides that by itself"))
+        self.assertEqual(said("/shards/shard-1/clusters/root:got/api", "--as", "ada")[0], 5)
+        self.assertEqual(said("root:nobody", "--as", "ada")[0], 4)
+        # Groups that the proxy tells nobody of make nobody an administrator.
+        status, out, _ = ask("explain", path, "--as", "ada", "--as-group", "system:masters", "-o", "json", admin=self.admin)
+        told = json.loads(out)
+        self.assertEqual((status, told["review"]["allowed"], told["review"]["groups"]), (5, False, ["system:authenticated"]))
+        self.assertEqual((told["right"]["verb"], told["right"]["resource"], told["right"]["cluster"]), ("list", "configmaps", self.cluster))
+
     def test_wrong_use_is_status_2_before_anybody_is_asked(self):
-        for words, text in ((("get",), "say what: one of shards, streams, groups, routes"), (("get", "shrads"), "did you mean shards?"),
-                            (("get", "shards", "-o", "yml"), '"yml" is not one of table, wide, json, name'),
+        for words, text in ((("get",), "say what: one of shards, streams, groups, routes, slices, partitions, sets, workers"), (("get", "shrads"), "did you mean shards?"),
+                            (("get", "shards", "-o", "yml"), '"yml" is not one of table, wide, json, yaml, name'),
+                            (("get", "shards", "-w", "-o", "json"), "--watch prints tables"),
+                            (("explain", "root", "--as-group", "x"), "--as-group: say --as, too"),
                             (("explain",), "say one workspace or path of a URL")):
             status, out, fault = ask(*words, admin="/nobody/there")
             self.assertEqual((status, out), (2, ""), words)

@@ -63,6 +63,14 @@ class Workers(unittest.TestCase):
         self.assertGreater(self.installation.pid("worker-example"), 0)
         self.assertTrue((self.installation.state / "logs" / "worker-example.log").exists())
 
+    def test_1_OP_110_kintsugi_get_workers_asks_them_now(self):
+        """The first who asks is told of them, too: nobody has looked before."""
+        run = subprocess.run([kit.BINARY, "get", "workers", "--admin", self.installation.state / "run/admin.sock"], capture_output=True, text=True,
+                             timeout=60, check=True)
+        head, line = run.stdout.splitlines()
+        self.assertEqual(head.split(), ["INSTANCE", "ROLE", "READY", "UNITS", "QUEUE", "RING", "REASON"])
+        self.assertEqual(line.split()[:3], ["worker-example", "example", "yes"])
+
     def test_1_consumers_on_every_shard_are_served(self):
         for shard, client in self.consumers.items():
             with self.subTest(shard):

@@ -349,6 +349,36 @@ std::unique_ptr<http::RequestHandler> AdminHandler::rotate_keys(http::RequestHea
         if (self == nullptr || self->closed()) {
           return;
         }
+std::unique_ptr<http::RequestHandler> AdminHandler::explain_request(http::RequestHead head,
+                                                                    http::ResponseStream& stream,
+                                                                    const krm::Query& query) {
+  auth::UserInfo user;
+  user.name = query.get("as").value_or("");
+  for (const std::string_view group : query.all("as-group")) {
+    user.groups.emplace_back(group);
+  }
+  if (!auth::is_within_bounds(user) || (user.name.empty() && !user.groups.empty())) {
+    return serving::answer_text(head, stream, 400,
+                                "as-group: groups of the user that `as` names, at most 1000\n");
+  }
+  auto waiting = std::make_unique<serving::WaitingRequest>();
+  const auto index = [this]() -> const topology::Snapshot& { return params_.feed.index(); };
+  std::string path(query.get("path").value_or(""));
+  std::string method(query.get("method").value_or("GET"));
+  auto show = [weak = waiting->weak(), head = std::move(head), &stream](const Json& document) {
+    if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+      self->go_on(serving::answer_json(head, stream, 200, document.dump_pretty()));
+    }
+  };
+  if (user.name.empty()) {
+    explain(index, params_.explain, std::move(path), std::move(method), std::move(show));
+  } else {
+    explain_for(index, params_.explain, std::move(path), std::move(method), std::move(user),
+                std::move(show));
+  }
+  return waiting;
+}
+
         if (done) {
           self->go_on(serving::answer_json(head, stream, 200, "{\"state\": \"next\"}\n"));
           return;
@@ -404,15 +434,7 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
           head, stream, 400,
           "parameter path is missing: /explain?path=root:org or /explain?path=/clusters/…\n");
     }
-    auto waiting = std::make_unique<serving::WaitingRequest>();
-    explain([this]() -> const topology::Snapshot& { return params_.feed.index(); }, params_.explain,
-            std::string(*wanted), std::string(query.get("method").value_or("GET")),
-            [weak = waiting->weak(), head, &stream](const Json& document) {
-              if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
-                self->go_on(serving::answer_json(head, stream, 200, document.dump_pretty()));
-              }
-            });
-    return waiting;
+    return explain_request(std::move(head), stream, query);
   }
   if (path == "/livez" || path == "/readyz") {
     const bool ok = path == "/livez" || params_.feed.ready();

@@ -123,6 +123,8 @@ struct AdminParams {
   /// Rows of the workers that the configuration names, as they were told of last; asks them anew
   /// if that was long ago. Empty: none are named.
   std::function<std::vector<krm::Json>()> workers = {};
+  /// `done` once `workers` are those of now, within seconds. Empty with it.
+  std::function<void(std::function<void()> done)> ask_workers = {};
 };
 
 class Console;
@@ -144,6 +146,10 @@ class AdminHandler final : public http::Handler {
  private:
   [[nodiscard]] std::unique_ptr<http::RequestHandler> rotate_keys(http::RequestHead head,
                                                                   http::ResponseStream& stream);
+  /// /explain?path=&method=, and whether `as` may do that (OP-111).
+  [[nodiscard]] std::unique_ptr<http::RequestHandler> explain_request(http::RequestHead head,
+                                                                      http::ResponseStream& stream,
+                                                                      const krm::Query& query);
   AdminParams params_;
   std::unique_ptr<serving::LogControl> log_;
   std::unique_ptr<Console> console_;

@@ -161,9 +161,10 @@ Console::Answer Console::answer_view(http::RequestHead head, http::ResponseStrea
   auto waiting = std::make_unique<serving::WaitingRequest>();
   const bool counts_watches = view == "streams" || view == "overview";
   const auto part = counts_watches ? ReportPart::kWatches : ReportPart::kFigures;
-  state_->reports.get(part, [this, weak = waiting->weak(), head = std::move(head), &stream,
-                             view = std::string(view), rows = *wanted,
-                             scope](const std::vector<LoopReport>& loops) {
+  const bool is_of_workers = view == "workers" && admin_.ask_workers;
+  auto show = [this, weak = waiting->weak(), head = std::move(head), &stream,
+               view = std::string(view), rows = *wanted,
+               scope](const std::vector<LoopReport>& loops) {
     serving::WaitingRequest* const self = *weak;
     if (self == nullptr || self->closed()) {
       return;
@@ -181,7 +182,13 @@ Console::Answer Console::answer_view(http::RequestHead head, http::ResponseStrea
       put_open_watches(loops, out);
     }
     self->go_on(answer_json(head, stream, out));
-  });
+  };
+  if (is_of_workers) {
+    admin_.ask_workers(state_->alive.guard(
+        [this, part, show = std::move(show)] { state_->reports.get(part, show); }));
+  } else {
+    state_->reports.get(part, std::move(show));
+  }
   return waiting;
 }
 

@@ -10,6 +10,7 @@
 #include "krm/request_target.h"
 #include "krm/service_path.h"
 #include "krm/status.h"
+#include "proxy/explain/internal/explain_right.h"
 #include "proxy/routing/request.h"
 #include "proxy/routing/route_reason.h"
 #include "proxy/routing/router.h"
@@ -409,6 +410,23 @@ Json result_of(const topology::Snapshot& index, std::string_view method, Asked& 
   return result;
 }
 
+/// Its groups as shards are told of them. A ServiceAccount is one of the logical cluster that it is
+/// asked about: of another one it would have no rights there.
+auth::UserInfo as_the_proxy_passes_it(auth::UserInfo user, const std::string& cluster,
+                                      const ExplainSources& sources) {
+  if (const auto account = auth::parse_service_account_user(user.name)) {
+    for (std::string& group : auth::service_account_groups(account->ns)) {
+      user.groups.push_back(std::move(group));
+    }
+    user.extra.emplace_back(auth::kExtraClusterName, std::vector<std::string>{cluster});
+  }
+  auth::add_authenticated_group(user);
+  if (sources.passed_groups) {
+    user.groups = sources.passed_groups(user.groups);
+  }
+  return user;
+}
+
 }  // namespace
 
 Json explain_path(const topology::Snapshot& index, const ExplainSources& sources,
@@ -445,6 +463,7 @@ Json explain_path(const topology::Snapshot& index, const ExplainSources& sources
                                       name.substr(0, name.find_first_of("/?")));
   }
   document["result"] = std::move(result);
+  document["right"] = right_json(right_of(index, asked.request, asked.route, sources.reviewed));
   return document;
 }
 
@@ -464,6 +483,40 @@ void explain(const std::function<const topology::Snapshot&()>& index, const Expl
                                           : Expected<LocalGroups>(fail(groups.error().clone()))};
     done(explain_path(index(), sources, path, method, &told));
   });
+}
+
+void explain_for(const std::function<const topology::Snapshot&()>& index,
+                 const ExplainSources& sources, std::string path, std::string method,
+                 auth::UserInfo user, std::function<void(krm::Json document)> done) {
+  explain(index, sources, std::move(path), std::move(method),
+          [&sources, user = std::move(user), done = std::move(done)](Json document) mutable {
+            const Json right = *document.find("right");
+            auto asked = right_from(right);
+            const std::string cluster = asked ? asked->cluster : "";
+            user = as_the_proxy_passes_it(std::move(user), cluster, sources);
+            Json review = Json::object({{"user", user.name}, {"groups", Json::array()}});
+            for (const std::string& group : user.groups) {
+              review["groups"].push_back(group);
+            }
+            if (!asked || !sources.review) {
+              review["why"] = asked ? "there is nobody to ask" : right.text({"why"});
+              document["review"] = std::move(review);
+              done(std::move(document));
+              return;
+            }
+            asked->user = std::move(user);
+            sources.review(*asked, [document = std::move(document), review = std::move(review),
+                                    done](const Expected<auth::Decision>& decision) mutable {
+              if (decision) {
+                review["allowed"] = decision->allowed;
+                review["reason"] = decision->reason;
+              } else {
+                review["error"] = decision.error().message();
+              }
+              document["review"] = std::move(review);
+              done(std::move(document));
+            });
+          });
 }
 
 Json route_forms(const topology::Snapshot& index, const ExplainSources& sources) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "auth/authorizer.h"
+#include "auth/user.h"
 #include "base/error.h"
 #include "endpointslice/slice_builder.h"
 #include "krm/json.h"
@@ -40,6 +42,12 @@ struct ExplainSources {
   /// nullopt: the export or the Partition of the slice is not found.
   std::function<std::optional<std::vector<endpointslice::ShardPart>>(const krm::Json& slice)>
       slice_shards;
+  bool reviewed = false;  ///< reads of clusters/* are reviewed in root (FP-163)
+  /// Asks as a data loop asks: whether somebody may. `done` once, in this turn or a later one.
+  std::function<void(const auth::Attributes& asked, auth::Authorizer::Done done)> review = {};
+  /// Those of a user's groups that the proxy tells shards of. Empty: all.
+  std::function<std::vector<std::string>(const std::vector<std::string>& groups)> passed_groups =
+      {};
 };
 
 /// What the shard of a logical cluster has told of groups of mode auto.
@@ -51,7 +59,7 @@ struct ToldGroups {
 /// The document of /explain?path= (R-32, FP-142): how a request would be routed, which is what
 /// route() decides and the loops do, and for slices and virtual workspaces which shards are
 /// selected, effective and contacted and why each other one is not. Reasons are the words of
-/// route_reason_name().
+/// route_reason_name(). "right" is what decides about it besides (right_json()).
 /// @param told  null: nobody was asked, and what takes an answer is "asked-first".
 /// @param path a workspace path, a logical cluster name, a URL path, or a URL of an endpoint.
 [[nodiscard]] krm::Json explain_path(const topology::Snapshot& index, const ExplainSources& sources,
@@ -63,6 +71,13 @@ struct ToldGroups {
 /// @param index  as it is whenever it is asked for; it and `sources` must live until then
 void explain(const std::function<const topology::Snapshot&()>& index, const ExplainSources& sources,
              std::string path, std::string method, std::function<void(krm::Json document)> done);
+
+/// explain(), and in "review" whether `user` may do that: "allowed" and "reason" as the shard says
+/// that owns the logical cluster of "right", "error" where it does not, or "why" nobody is asked
+/// (OP-111). @param user  as somebody who came; its groups are passed on as those of a request
+void explain_for(const std::function<const topology::Snapshot&()>& index,
+                 const ExplainSources& sources, std::string path, std::string method,
+                 auth::UserInfo user, std::function<void(krm::Json document)> done);
 
 /// {"found", and of the stored slice "endpoints", "conditions", "shardSelector", "shards" with why
 /// each other one is not}. Part of explain_path().

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "auth/request_header.h"
 #include "topology/index.h"
 #include "topology/testing/reports.h"
 
@@ -126,6 +127,75 @@ TEST_F(Explain, WhenAClusterIsNamed_TellsItsRoute) {
             "https://beta/clusters/one/api");
   EXPECT_EQ(ask("root:nope").text({"result", "reason"}), "unknown");
   EXPECT_EQ(ask("root:nope").at({"result", "status"})->dump(), "403");
+}
+
+/// As dump() writes it: keys in their order.
+std::string sorted(std::string_view json) { return Json::parse(json)->dump(); }
+
+TEST_F(Explain, OP_111_TheRightIsThatOfWhatTheRequestIs) {
+  const auto right = [this](std::string_view path, std::string_view method = "GET") {
+    return explain_path(index.now(), sources, path, method).find("right")->dump();
+  };
+  EXPECT_EQ(
+      right("/clusters/root:org/api/v1/namespaces/n/configmaps/c/status", "PATCH"),
+      sorted(R"({"cluster":"one","verb":"patch","group":"","version":"v1",)"
+             R"("resource":"configmaps","subresource":"status","namespace":"n","name":"c"})"));
+  EXPECT_EQ(right("root:org"), sorted(R"({"cluster":"one","verb":"access","path":"/"})"));
+  EXPECT_EQ(right("/clusters/two/version"),
+            sorted(R"({"cluster":"two","verb":"get","path":"/version"})"));
+  EXPECT_EQ(
+      right("/services/apiexport/root:org/widgets/clusters/two/apis/a/v1/bs"),
+      sorted(
+          R"({"cluster":"one","verb":"list","group":"apis.kcp.io","version":"v1alpha1",)"
+          R"("resource":"apiexports","subresource":"content","namespace":"","name":"widgets"})"));
+  sources.wildcard = true;
+  EXPECT_EQ(right("/clusters/*/api/v1/configmaps"),
+            sorted(R"({"why":"each shard decides that by itself"})"));
+  sources.reviewed = true;
+  EXPECT_EQ(right("/clusters/*/api/v1/configmaps"),
+            sorted(R"({"cluster":"root","verb":"get","path":"/clusters/*/api/v1/configmaps"})"));
+  EXPECT_EQ(right("root:nobody"), sorted(R"({"why":"it is refused, whoever asks"})"));
+}
+
+TEST_F(Explain, OP_111_AReviewIsAskedAsTheProxyWouldPassTheUserOn) {
+  auth::Attributes seen;
+  Expected<auth::Decision> answer = auth::Decision{false, "no rule"};
+  sources.review = [&](const auth::Attributes& asked, auth::Authorizer::Done done) {
+    seen = asked;
+    done(answer ? Expected<auth::Decision>(*answer)
+                : Expected<auth::Decision>(fail(answer.error().clone())));
+  };
+  sources.passed_groups = [](const std::vector<std::string>& groups) {
+    return auth::filter_groups(groups, {}, auth::default_drop_groups());
+  };
+  const auto review = [this](std::string_view path, const std::string& user,
+                             std::vector<std::string> groups) {
+    Json out;
+    auth::UserInfo who;
+    who.name = user;
+    who.groups = std::move(groups);
+    explain_for([this]() -> const topology::Snapshot& { return index.now(); }, sources,
+                std::string(path), "GET", std::move(who),
+                [&out](const Json& document) { out = *document.find("review"); });
+    return out.dump();
+  };
+  EXPECT_EQ(review("root:org", "ada", {"system:masters", "team"}),
+            sorted(R"({"user":"ada","groups":["system:authenticated","team"],"allowed":false,)"
+                   R"("reason":"no rule"})"));
+  EXPECT_EQ(seen.user.name, "ada");
+  EXPECT_THAT(seen.user.groups, ElementsAre("system:authenticated", "team"));
+  EXPECT_EQ((seen.cluster + " " + seen.verb), "one access");
+  (void)review("root:org", "system:serviceaccount:default:bot", {});
+  EXPECT_THAT(seen.user.groups, ElementsAre("system:authenticated", "system:serviceaccounts",
+                                            "system:serviceaccounts:default"));
+  ASSERT_NE(seen.user.extra_values(auth::kExtraClusterName), nullptr);
+  EXPECT_THAT(*seen.user.extra_values(auth::kExtraClusterName), ElementsAre("one"));
+  answer = fail(Errc::kUnavailable, "nobody answers");
+  EXPECT_NE(review("root:org", "ada", {}).find(R"("error":"nobody answers")"), std::string::npos);
+  seen = {};
+  EXPECT_NE(review("root:nobody", "ada", {}).find(R"("why":"it is refused, whoever asks")"),
+            std::string::npos);
+  EXPECT_EQ(seen.user.name, "") << "nobody is asked";
 }
 
 }  // namespace

@@ -130,8 +130,19 @@ class ConsoleWorkers::One {
         instance_(std::filesystem::path(socket_).stem().string()),
         patience_(loop) {}
   [[nodiscard]] const std::vector<Json>& rows() const noexcept { return rows_; }
-  void refresh() {
-    if (fetch_ != nullptr || (asked_ != TimePoint{} && Clock::now() - asked_ < kFresh)) {
+  /// `told`, if it is not empty, once the rows are those of now.
+  void refresh(std::function<void()> told = {}) {
+    const bool is_fresh = asked_ != TimePoint{} && Clock::now() - asked_ < kFresh;
+    if (fetch_ == nullptr && is_fresh) {
+      if (told) {
+        told();
+      }
+      return;
+    }
+    if (told) {
+      waiting_.push_back(std::move(told));
+    }
+    if (fetch_ != nullptr) {
       return;
     }
     asked_ = Clock::now();
@@ -161,6 +172,9 @@ class ConsoleWorkers::One {
     rows_ = worker_rows(instance_, status, health, metrics);
     patience_.cancel();
     fetch_.reset();
+    for (const auto& told : std::exchange(waiting_, {})) {
+      told();
+    }
   }
 
   net::Loop& loop_;
@@ -169,12 +183,26 @@ class ConsoleWorkers::One {
   std::unique_ptr<SocketFetch> fetch_;
   net::Timer patience_;
   std::vector<Json> rows_;
+  std::vector<std::function<void()>> waiting_;
 };
 
 ConsoleWorkers::ConsoleWorkers(net::Loop& loop, const std::vector<std::string>& sockets) {
   for (std::size_t i = 0; i < std::min(kMost, sockets.size()); ++i) {
     all_.push_back(std::make_shared<One>(loop, sockets[i]));
   }
+}
+
+void ConsoleWorkers::ask(std::function<void()> done) {
+  const auto left = std::make_shared<std::size_t>(all_.size() + 1);
+  const auto end_one = [left, done = std::move(done)] {
+    if (--*left == 0) {
+      done();
+    }
+  };
+  for (const auto& one : all_) {
+    one->refresh(end_one);
+  }
+  end_one();
 }
 
 std::vector<Json> ConsoleWorkers::rows() {

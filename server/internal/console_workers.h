@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ class ConsoleWorkers {
   ConsoleWorkers(net::Loop& loop, const std::vector<std::string>& sockets);
   /// As they were told last; nothing before they were asked the first time.
   [[nodiscard]] std::vector<krm::Json> rows();
+  /// `done` once rows() are those of now: in this call, or when all have answered or kPatience is
+  /// over.
+  void ask(std::function<void()> done);
 
  private:
   class One;

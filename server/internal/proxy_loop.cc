@@ -504,6 +504,14 @@ void ProxyLoop::join() {
   }
 }
 
+void ProxyLoop::review(auth::Attributes asked, auth::Authorizer::Done done) {
+  loop_.post([this, asked = std::move(asked), done = std::move(done)] {
+    auth::Authorizer& rights =
+        own_root_ != nullptr ? static_cast<auth::Authorizer&>(*own_root_) : *reviews_;
+    rights.authorize(asked, done);
+  });
+}
+
 void ProxyLoop::ask_groups(const std::string& cluster, proxy::GroupOwners::Done done) {
   loop_.post([this, cluster, done = std::move(done)] {
     if (const auto known = owners_->known(cluster)) {

@@ -172,6 +172,9 @@ class ProxyLoop {
   /// The proxy's groups in a logical cluster, with a group of mode auto. Any thread; `done` runs on
   /// this loop, once.
   void ask_groups(const std::string& cluster, proxy::GroupOwners::Done done);
+  /// Whether somebody may, as for what the proxy serves itself. Any thread; `done` runs on this
+  /// loop, once.
+  void review(auth::Attributes asked, auth::Authorizer::Done done);
   /// Any thread; `done` runs on this loop.
   void report(proxy::ReportPart part, std::function<void(proxy::LoopReport)> done);
   [[nodiscard]] net::Loop& loop() noexcept { return loop_; }
