@@ -41,6 +41,7 @@ namespace {
 constexpr Duration kStopPatience = seconds(35);
 constexpr Duration kRenewal = seconds(60);
 constexpr Duration kFirstTold = seconds(5), kToldAgain = seconds(10);
+constexpr int kLate = 3;  ///< exit status
 constexpr const char* kProxy = "proxy";
 constexpr const char* kClouds[] = {"aws", "gcp", "azure"};
 
@@ -332,15 +333,15 @@ class Installation {
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
                                           [this] { on_served(); });
     waiting_.start(kFirstTold, [this] { tell_who_is_waited_for(); });
+    if (options_.ready_timeout != 0) {
+      patience_.start(seconds(options_.ready_timeout), [this] { give_up(); });
+    }
     return {};
   }
 
-  /// Until all are ready: nobody looks at a start that says nothing and knows what to do (OP-202).
-  void tell_who_is_waited_for() {
-    if (probe_ == nullptr) {
-      return;
-    }
-    const auto [name, why] = probe_->waits();
+  /// "<process>: <why>; <its log> tells more"
+  [[nodiscard]] std::string who_is_waited_for() const {
+    const auto [name, why] = probe_ != nullptr ? probe_->waits() : workers_->waits();
     std::string text =
         "waiting for " + name + ": " + why + "; " + options_.layout.log_file(name) + " tells more";
     for (std::uint32_t i = options_.shards; file_exists(options_.layout.shard_data(shard_name(i)));
@@ -348,6 +349,18 @@ class Installation {
       text += "; " + shard_name(i) + " has data here and does not run: this start has --shards " +
               std::to_string(options_.shards);
     }
+    return text;
+  }
+
+  void give_up() {
+    complain("up", "not ready after " + std::to_string(options_.ready_timeout) + " s, " +
+                       who_is_waited_for() + " (--ready-timeout)");
+    stop(kLate);
+  }
+
+  /// Until all are ready: nobody looks at a start that says nothing and knows what to do (OP-202).
+  void tell_who_is_waited_for() {
+    const std::string text = who_is_waited_for();
     complain("up", text);
     net::service_notices().status(text);
     waiting_.start(kToldAgain, [this] { tell_who_is_waited_for(); });
@@ -396,6 +409,8 @@ class Installation {
       log_error("cannot write the ready file", {{"error", written.error().to_string()}});
     }
     ready_ = true;
+    waiting_.cancel();
+    patience_.cancel();
     net::service_notices().ready("ready: a proxy at " + url_of_proxy(options_));
     print_welcome(options_);
     if (auto opened = open_joining(); !opened) {
@@ -498,6 +513,8 @@ class Installation {
     exit_status_ = status;
     net::service_notices().stopping();
     ::unlink(options_.layout.ready_file().c_str());
+    waiting_.cancel();
+    patience_.cancel();
     probe_.reset();
     if (workers_ != nullptr) {
       workers_->stop();
@@ -510,7 +527,7 @@ class Installation {
   net::Loop loop_;
   net::Signals signals_;
   Supervisor supervisor_;
-  net::Timer renewal_{loop_}, waiting_{loop_};
+  net::Timer renewal_{loop_}, waiting_{loop_}, patience_{loop_};
   std::vector<std::unique_ptr<FarLink>> links_;  ///< between regions
   std::unique_ptr<auth::AuditLog> join_audit_;
   std::unique_ptr<JoinService> join_service_;

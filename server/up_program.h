@@ -50,6 +50,8 @@ struct UpOptions {
   bool uses_etcd = false;
   std::vector<std::string> etcd_urls;
   std::uint32_t etcd_members = 1;  ///< of the one that `up` runs: 1 or 3
+  /// If not all processes are ready by then, it ends [s]; 0: it waits for ever.
+  std::int64_t ready_timeout = 60;
   /// What the processes are told of their logs, for the file that one of them writes.
   std::function<std::vector<std::string>(const std::string& file)> log;
   serving::TracingConfig tracing;            ///< of all processes
@@ -62,7 +64,8 @@ struct UpOptions {
 
 /// Makes the installation's files, starts its processes, restarts what dies, and stops them in
 /// order on SIGTERM or SIGINT.
-/// @returns the exit status: 1 with a line on stderr when it could not start.
+/// @returns the exit status: 1 with a line on stderr when it could not start, 3 when it was not
+/// ready in time.
 int run_up_program(UpOptions options);
 
 }  // namespace kintsugi::server

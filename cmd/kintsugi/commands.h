@@ -12,6 +12,7 @@
 /// orderly end, 1 with one line on stderr when something could not start, 2 for wrong usage.
 namespace kintsugi::cmd {
 
+/// Besides: 3 not ready in time.
 int run_up(const std::vector<std::string>& arguments);
 int run_proxy(const std::vector<std::string>& arguments);
 /// The proxy under the name kcp-front-proxy.

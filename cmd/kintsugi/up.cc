@@ -14,6 +14,7 @@
 #include "cmd/kintsugi/limit_options.h"
 #include "cmd/kintsugi/log_flags.h"
 #include "cmd/kintsugi/revocation_flags.h"
+#include "cmd/kintsugi/span.h"
 #include "cmd/kintsugi/store_flags.h"
 #include "cmd/kintsugi/tenant_flags.h"
 #include "cmd/kintsugi/trace_flags.h"
@@ -76,7 +77,10 @@ FlagTable flag_table(Options& options) {
          into(options.store)},
         {"etcd-members", "1|3", "1",
          "members of the etcd that `up` runs, with --store etcd; each is a process of its own",
-         into(options.up.etcd_members)}}},
+         into(options.up.etcd_members)},
+        {"ready-timeout", "TIME", "60s",
+         "ends with status 3 if not all processes are ready by then; 0s: waits for ever",
+         into_span(options.up.ready_timeout)}}},
       {"--workers delivery",
        {{"delivery-broker", "URL", "",
          "the MQTT broker; without it `up` runs the mosquitto of this machine",

@@ -21,6 +21,17 @@ class Waiting(unittest.TestCase):
             self.assertFalse((installation.state / "ready").exists())
             self.assertEqual(installation.stop(), 0)
 
+    def test_OP_202_ready_timeout_ends_the_start_with_status_3(self):
+        with kit.Installation(shards=2) as installation:
+            installation.stop()
+            run = subprocess.run([str(kit.BINARY), "up", "--dir", installation.state, "--port", str(installation.port), "--shards", "1",
+                                  "--ready-timeout", "3s"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, 3, run.stderr)
+            self.assertRegex(run.stderr, r"(?m)^kintsugi up: not ready after 3 s, waiting for proxy: .*; .*/logs/proxy\.log tells more; "
+                                         r"shard-1 has data here and does not run: this start has --shards 1 \(--ready-timeout\)$")
+            self.assertFalse((installation.state / "ready").exists())
+            self.assertEqual(list((installation.state / "run").glob("*.pid")), [], "its processes have ended")
+
 
 if __name__ == "__main__":
     unittest.main()

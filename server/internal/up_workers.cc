@@ -102,6 +102,7 @@ net::Task<> UpWorkers::start_all() {
 
 net::Task<Expected<void>> UpWorkers::start_role(Place& place) {
   const RoleNames& names = place.plan.names;
+  waits_ = {names.process(), "its kinds are being installed"};
   events_.tell("installing what workers of role " + names.role + " need …");
   net::Task<Expected<std::vector<std::string>>> installing =
       installer_->install(place.plan, place.shards);
@@ -135,11 +136,11 @@ net::Task<> UpWorkers::await_ready(RoleNames names) {
     if (page.status == 200) {
       co_return;
     }
+    waits_ = {names.process(), reason_of(page.status, page.body)};
     if (Clock::now() - told >= kTellPause) {
       told = Clock::now();
-      const std::string why = reason_of(page.status, page.body);
-      log_info("a worker is not ready", {{"process", names.process()}, {"why", why}});
-      events_.tell(names.process() + " is not ready: " + why);
+      log_info("a worker is not ready", {{"process", names.process()}, {"why", waits_.second}});
+      events_.tell(names.process() + " is not ready: " + waits_.second);
     }
     co_await net::sleep(loop_, kProbePause);
   }

@@ -37,6 +37,8 @@ class UpWorkers {
   /// before done() it does nothing.
   void renew();
   void stop() { job_.end(); }
+  /// Whom of them is waited for, and why; the first is "" before begin().
+  [[nodiscard]] const std::pair<std::string, std::string>& waits() const noexcept { return waits_; }
 
  private:
   struct Place {
@@ -59,6 +61,7 @@ class UpWorkers {
   const Events events_;
   std::vector<std::unique_ptr<Place>> places_;
   std::unique_ptr<RoleInstaller> installer_;
+  std::pair<std::string, std::string> waits_;
   bool started_ = false;
   net::Job job_;  ///< the last member: it uses the others
 };
