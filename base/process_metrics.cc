@@ -10,11 +10,13 @@
 #include <memory>
 #include <optional>
 
+#include "base/cpu_limit.h"
 #include "base/data_folder.h"
 #include "base/guard.h"
 #include "base/last_resort.h"
 #include "base/log_level.h"
 #include "base/log_output.h"
+#include "base/memory_limit.h"
 #include "base/strings.h"
 #include "base/trace.h"
 #include "base/version.h"
@@ -121,6 +123,16 @@ void ProcessMetrics::fill(MetricFamilies& out) const {
   out.gauge("process_start_time_seconds", "when the process began, since 1970",
             static_cast<double>(booted) +
                 static_cast<double>(stat_field(stat, kStart)) / static_cast<double>(ticks));
+  static const CpuLimit cpus = cpu_limit();
+  out.gauge("kintsugi_cpu_limit_cores",
+            "CPUs of which it may use the time: those it may run on, or the quota of its control "
+            "group",
+            cpus.quota > 0 ? std::min(cpus.quota, static_cast<double>(cpus.allowed))
+                           : static_cast<double>(cpus.allowed));
+  static const std::size_t memory = memory_limit();
+  out.gauge("kintsugi_memory_limit_bytes",
+            "memory that it may use: the machine's, or the least limit of its control groups",
+            memory);
   out.gauge("kintsugi_build_info", "1, by what is running", {"version", "compiler", "process"});
   out.sample({build_version(), kCompiler, process_}, 1);
   out.counter("kintsugi_caught_exceptions_total",

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "base/cpu_limit.h"
 #include "net/body_gate.h"
 
 namespace kintsugi::net {
@@ -168,7 +168,7 @@ ConnectionLimits connection_limits(std::size_t process, std::size_t per_address,
   const auto all = static_cast<std::size_t>(files.rlim_cur);
   const std::size_t usable =
       known ? std::min(all / 10 * 9, std::max(all, 2 * kOwnFiles) - kOwnFiles) : std::size_t{kMost};
-  const std::size_t cores = std::max(2U, std::thread::hardware_concurrency());
+  const std::size_t cores = std::max(2U, usable_cores());
   out.process = std::min(process != 0 ? process : std::min(cores * kPerCore, kMost), usable);
   out.per_address = per_address != 0 ? per_address : kPerAddress;
   out.per_payer = per_payer != 0 ? per_payer : kPerPayer;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <thread>
 
 #include "aggregation/position/sequence_journal.h"
+#include "base/cpu_limit.h"
 #include "base/log.h"
 #include "base/log_output.h"
 #include "base/random.h"
@@ -28,6 +28,11 @@ constexpr Duration kMemoryLook = milliseconds(200);
 constexpr Duration kStatusLook = seconds(5);
 constexpr Duration kAcceptLook = milliseconds(10);
 constexpr int kMostAcceptLooks = 1'000;
+
+/// As Kubernetes writes CPUs: "1500m".
+std::string quota_text(double cpus) {
+  return std::to_string(static_cast<std::int64_t>(cpus * 1'000)) + "m";
+}
 
 /// The control loop's API server has no listener: nothing asks these two.
 class NobodyAuthenticates final : public auth::Authenticator {
@@ -137,8 +142,7 @@ Expected<void> ProxyControl::open(const std::vector<int>& sockets) {
   }
   verifier_ = std::move(*verifier);
   net::use_ticket_keys(*files->serving, ticket_keys_);
-  const std::uint32_t count =
-      config_.loops != 0 ? config_.loops : std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t count = config_.loops != 0 ? config_.loops : cpu_limit().cores();
   backend_tls_ = files->backend;
   routes_ = files->routes;
   certificates_ = certificate_ends(config_, routes_.get());
@@ -372,9 +376,14 @@ int ProxyControl::run() {
   for (const auto& one : loops_) {
     one->start();
   }
-  log_info("listening", {{"address", config_.listener.address},
-                         {"port", static_cast<int>(port_)},
-                         {"loops", static_cast<int>(loops_.size())}});
+  const CpuLimit cpus = cpu_limit();
+  log_info("listening",
+           {{"address", config_.listener.address},
+            {"port", static_cast<int>(port_)},
+            {"loops", static_cast<int>(loops_.size())},
+            {"loops_by", config_.loops != 0 ? "the configuration" : cpus.bound()},
+            {"cpus", static_cast<int>(cpus.allowed)},
+            {"cpu_quota", cpus.quota == 0 ? std::string("none") : quota_text(cpus.quota)}});
   loop_.post([this] { try_feed(); });
   if (late_ != nullptr) {
     opening_->then([this](StoreOpening::Result opened) {

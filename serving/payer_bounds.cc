@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
+
+#include "base/cpu_limit.h"
 
 namespace kintsugi::serving {
 namespace {
 
 /// Rows give two figures, for 2 and for 16 cores.
 std::uint32_t between(std::uint32_t at_2, std::uint32_t at_16) noexcept {
-  const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 2U, 64U);
+  const std::uint32_t cores = std::clamp(usable_cores(), 2U, 64U);
   return at_2 + (at_16 - at_2) / 14 * (cores - 2);
 }
 

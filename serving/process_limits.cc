@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/cpu_limit.h"
 #include "base/metric_families.h"
 #include "serving/fair_seats.h"
 
@@ -16,7 +17,7 @@ constexpr std::size_t kShardSeatsPerCore = 200;
 
 /// Rows give two figures, for 2 and for 16 cores.
 std::size_t between(std::size_t at_2, std::size_t at_16) noexcept {
-  const std::size_t cores = std::clamp(std::thread::hardware_concurrency(), 2U, 64U);
+  const std::size_t cores = std::clamp(usable_cores(), 2U, 64U);
   return at_2 + (at_16 - at_2) * (cores - 2) / 14;
 }
 
@@ -55,7 +56,7 @@ ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std:
       connections_(std::make_shared<net::ConnectionBook>(connections)) {}
 
 std::size_t ProcessLimits::seats_of_shard() noexcept {
-  return std::max(1U, std::thread::hardware_concurrency()) * kShardSeatsPerCore;
+  return usable_cores() * kShardSeatsPerCore;
 }
 
 std::size_t ProcessLimits::seats_at_proxy() noexcept { return between(2'048, 8'192); }
