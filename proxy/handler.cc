@@ -16,6 +16,7 @@
 #include "serving/answer.h"
 #include "serving/identity.h"
 #include "serving/limited_request.h"
+#include "serving/metrics_answer.h"
 
 namespace kintsugi::proxy {
 namespace {
@@ -430,7 +431,7 @@ ProxyHandler::Answer ProxyHandler::metrics_for(std::optional<auth::UserInfo> who
                          &stream](const std::string& text) {
           if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
             self->go_on(text.empty() ? serving::answer_error(head, stream, serving::not_known_yet())
-                                     : serving::answer_text(head, stream, 200, text));
+                                     : serving::answer_metrics(head, stream, text));
           }
         });
         return waiting;

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "krm/request_target.h"
 #include "krm/status.h"
+#include "serving/metrics_answer.h"
 
 namespace kintsugi::apiserver::internal {
 namespace {
@@ -342,8 +343,11 @@ bool send_own_document(const RequestPtr& request) {
     return false;
   }
   if (document->is_string()) {
-    send_body(*request, 200, answer_headers(*request, "text/plain; version=0.0.4; charset=utf-8"),
-              std::string(document->as_string()));
+    serving::MetricsPage page =
+        serving::metrics_page(request->header("accept"), std::string(document->as_string()));
+    http::HeaderList headers = answer_headers(*request, page.content_type);
+    headers.add("vary", "Accept");
+    send_body(*request, 200, std::move(headers), std::move(page.body));
     return true;
   }
   http::HeaderList headers = answer_headers(

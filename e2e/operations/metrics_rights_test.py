@@ -38,6 +38,18 @@ class MetricsRights(unittest.TestCase):
             self.assertEqual(self.read(base, "no.token.atall").status, 401)
             self.assertEqual(self.read(base).status, 401)
 
+    def test_OP_403_open_metrics_for_who_asks(self):
+        for base in (f"https://127.0.0.1:{self.installation.port}", self.installation.shard_url("root")):
+            answer = kit.eventually(lambda base=base: (lambda got: got.status == 200 and got)(self.read(base, self.tokens["reads-metrics"])), 20, "200")
+            self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+            self.assertNotIn(b"# EOF", answer.body)
+            asked = self.read(base, self.tokens["reads-metrics"], accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+            self.assertEqual(asked.headers["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+            self.assertTrue(asked.body.endswith(b"\n# EOF\n"))
+            self.assertIn(b"# TYPE process_cpu_seconds counter\n# UNIT process_cpu_seconds seconds\n", asked.body)
+            names = [{line.split(b"{")[0].split(b" ")[0] for line in page.splitlines() if line and not line.startswith(b"#")} for page in (answer.body, asked.body)]
+            self.assertLessEqual(*names)
+
     def test_OP_402_what_a_head_says_of_who_asks_counts_for_nothing(self):
         base = f"https://127.0.0.1:{self.installation.port}"
         forged = {"x-remote-user": "root", "x-remote-group": "system:masters"}

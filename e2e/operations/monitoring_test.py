@@ -132,6 +132,17 @@ class Live(unittest.TestCase):
         wanted = [("kintsugi-proxy", "proxy"), ("kintsugi-shard", "root"), ("kintsugi-shard", "shard-1"), ("kintsugi-worker", worker)]
         kit.eventually(lambda: read() == wanted, 20)
 
+    def test_1_OP_403_prometheus_reads_open_metrics_of_all(self):
+        """It asks for OpenMetrics; only there families of counters are named without _total, and have a unit."""
+        jobs = {"kintsugi-proxy", "kintsugi-shard", "kintsugi-worker"}
+
+        def told():
+            rows = self.prometheus.get("targets/metadata", metric="process_cpu_seconds")
+            return {row["target"]["job"] for row in rows if (row["type"], row["unit"]) == ("counter", "seconds")} == jobs and rows
+        kit.eventually(told, 20, "metadata of all")
+        self.assertEqual(self.prometheus.get("targets/metadata", metric="process_cpu_seconds_total"), [])
+        self.assertEqual({one["lastError"] for one in self.prometheus.get("targets")["activeTargets"]}, {""})
+
     def test_1_OP_604_the_reader_may_do_nothing_else(self):
         pair = [self.installation.state / "monitoring" / f"prometheus.{part}" for part in ("crt", "key")]
         for base in (f"https://127.0.0.1:{self.installation.port}", self.installation.shard_url("shard-1")):

@@ -13,6 +13,7 @@
 #include "proxy/console/console.h"
 #include "serving/answer.h"
 #include "serving/log_control.h"
+#include "serving/metrics_answer.h"
 #include "serving/waiting_request.h"
 
 namespace kintsugi::proxy {
@@ -318,19 +319,6 @@ Json streams_json(const std::vector<LoopReport>& loops) {
   return out;
 }
 
-/// Waits for the reports of all loops.
-class WaitForLoops final : public http::RequestHandler {
- public:
-  WaitForLoops() : alive_(std::make_shared<bool>(true)) {}
-  ~WaitForLoops() override { *alive_ = false; }
-  void on_data(std::string_view /*bytes*/, bool /*end*/) noexcept override {}
-  void on_close(Errc /*cause*/) noexcept override { *alive_ = false; }
-  [[nodiscard]] std::shared_ptr<bool> alive() const { return alive_; }
-
- private:
-  std::shared_ptr<bool> alive_;
-};
-
 }  // namespace
 
 AdminHandler::AdminHandler(AdminParams params)
@@ -349,6 +337,18 @@ std::unique_ptr<http::RequestHandler> AdminHandler::rotate_keys(http::RequestHea
         if (self == nullptr || self->closed()) {
           return;
         }
+        if (done) {
+          self->go_on(serving::answer_json(head, stream, 200, "{\"state\": \"next\"}\n"));
+          return;
+        }
+        const Errc code = done.error().code();
+        const int status = code == Errc::kConflict || code == Errc::kConfig ? 409 : 503;
+        self->go_on(
+            serving::answer_text(head, stream, status, std::string(done.error().message()) + "\n"));
+      });
+  return waiting;
+}
+
 std::unique_ptr<http::RequestHandler> AdminHandler::explain_request(http::RequestHead head,
                                                                     http::ResponseStream& stream,
                                                                     const krm::Query& query) {
@@ -376,18 +376,6 @@ std::unique_ptr<http::RequestHandler> AdminHandler::explain_request(http::Reques
     explain_for(index, params_.explain, std::move(path), std::move(method), std::move(user),
                 std::move(show));
   }
-  return waiting;
-}
-
-        if (done) {
-          self->go_on(serving::answer_json(head, stream, 200, "{\"state\": \"next\"}\n"));
-          return;
-        }
-        const Errc code = done.error().code();
-        const int status = code == Errc::kConflict || code == Errc::kConfig ? 409 : 503;
-        self->go_on(
-            serving::answer_text(head, stream, status, std::string(done.error().message()) + "\n"));
-      });
   return waiting;
 }
 
@@ -452,22 +440,21 @@ std::unique_ptr<http::RequestHandler> AdminHandler::on_request(
         "served here: /metrics /debug/shards /debug/routes /debug/loops /debug/streams "
         "/debug/fairness /debug/config /debug/log /explain?path= /livez /readyz /ui/\n");
   }
-  auto waiting = std::make_unique<WaitForLoops>();
+  auto waiting = std::make_unique<serving::WaitingRequest>();
   const ReportPart part = streams ? ReportPart::kWatches : ReportPart::kFigures;
-  params_.collect(part, [this, metrics, streams, &stream,
-                         alive = waiting->alive()](const std::vector<LoopReport>& loops) {
-    if (!*alive) {
+  params_.collect(part, [this, metrics, streams, head = std::move(head), &stream,
+                         weak = waiting->weak()](const std::vector<LoopReport>& loops) {
+    serving::WaitingRequest* const self = *weak;
+    if (self == nullptr || self->closed()) {
       return;
     }
-    http::HeaderList headers;
-    headers.add("content-type",
-                metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json");
-    const std::string body = metrics   ? render_metrics(params_.feed, loops, params_.topology())
-                             : streams ? streams_json(loops).dump_pretty()
-                                       : loops_json(loops).dump_pretty();
-    headers.add("content-length", std::to_string(body.size()));
-    stream.send_head(200, headers, false);
-    stream.send_data(body, true);
+    if (metrics) {
+      self->go_on(serving::answer_metrics(head, stream,
+                                          render_metrics(params_.feed, loops, params_.topology())));
+    } else {
+      self->go_on(serving::answer_json(
+          head, stream, 200, (streams ? streams_json(loops) : loops_json(loops)).dump_pretty()));
+    }
   });
   return waiting;
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "serving/answer.h"
+#include "serving/metrics_answer.h"
 #include "serving/waiting_request.h"
 
 namespace kintsugi::server {
@@ -71,7 +72,11 @@ class WorkerListeners::Pages final : public http::Handler {
     if (!metrics_) {
       gather_health(head.target, answer);
     } else if (head.target.substr(0, head.target.find('?')) == "/metrics") {
-      gather_metrics(answer);
+      gather_metrics([weak = waiting->weak(), head, &stream](HealthPage page) {
+        if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
+          self->go_on(serving::answer_metrics(head, stream, std::move(page.body)));
+        }
+      });
     } else if (WorkerPart* const part = part_of_errors(head.target); part != nullptr) {
       gather_errors(*part, [weak = waiting->weak(), head, &stream](const HealthPage& page) {
         if (serving::WaitingRequest* self = *weak; self != nullptr && !self->closed()) {
