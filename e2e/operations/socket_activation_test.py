@@ -8,20 +8,9 @@ import threading
 import unittest
 
 import kit
+from given_sockets import GIVE
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-# What systemd does between fork and exec.
-GIVE = """
-import os, sys
-count = int(sys.argv[1])
-for place in range(count):
-    os.dup2(int(sys.argv[2 + place]), 100 + place)
-for place in range(count):
-    os.dup2(100 + place, 3 + place)
-    os.close(100 + place)
-os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(count), LISTEN_FDNAMES="https")
-os.execv(sys.argv[2 + count], sys.argv[2 + count:])
-"""
 
 
 def setUpModule():

@@ -1,13 +1,16 @@
 """`--validate=deep` of proxy, shard and worker: the servers that a configuration names are asked (OP-105)."""
+import os
 import pathlib
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import unittest
 
 import kit
+from given_sockets import GIVE
 
 WORKER = """apiVersion: kintsugi.dev/v1alpha1
 kind: WorkerConfiguration
@@ -59,7 +62,7 @@ class ProxyLooks(unittest.TestCase):
         self.assertFalse((self.proxy.dir / "data").exists())  # nothing is written
         findings, last = look("proxy", "--config", installation.state / "proxy/proxy.yaml", "--validate=deep", expect=0)
         self.assertEqual(len(findings), 1)  # it runs
-        self.assertRegex(findings[0], rf"^warning: .*: listener.port: 127\.0\.0\.1:{installation.port} is in use, as is .*store.lock: by what runs with")
+        self.assertRegex(findings[0], rf"^warning: .*: listener.port: 127\.0\.0\.1:{installation.port} is in use \(pid {installation.pid('proxy')}\), as is .*store.lock: by what runs with")
         self.assertRegex(last, r"^/.*/proxy.yaml: ok \(\d+ checks, 1 warning\)$")
 
     def test_OP_105_a_port_of_somebody_else(self):
@@ -68,7 +71,11 @@ class ProxyLooks(unittest.TestCase):
             other.listen()
             self.proxy.config["listener"]["port"] = other.getsockname()[1]
             self.proxy.write_config()
-            self.assertRegex(self.deep(1)[0][0], r"^error: proxy.yaml:\d+: listener.port: 127\.0\.0\.1:\d+ is in use$")
+            self.assertRegex(self.deep(1)[0][0], r"^error: proxy.yaml:\d+: listener.port: 127\.0\.0\.1:\d+ is in use \(pid %d\)$" % os.getpid())
+            given = subprocess.run([sys.executable, "-c", GIVE, "1", str(other.fileno()), kit.BINARY, "proxy", "--config", self.proxy.dir / "proxy.yaml", "--validate=deep"],
+                                   pass_fds=[other.fileno()], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(given.returncode, 0, given.stderr)
+            self.assertNotIn("in use", given.stdout + given.stderr, "who is given the socket may have it")
 
     def test_OP_105_root_is_away(self):
         self.edit("root.kubeconfig", r"https://127\.0\.0\.1:\d+", f"https://127.0.0.1:{kit.free_port()}")

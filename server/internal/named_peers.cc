@@ -11,8 +11,10 @@
 
 #include "base/file_lock.h"
 #include "krm/json.h"
+#include "net/inherited_sockets.h"
 #include "server/etcd_password.h"
 #include "server/files.h"
+#include "server/internal/port_owner.h"
 #include "server/internal/proxy_files.h"
 #include "server/internal/webhook_server.h"
 
@@ -97,7 +99,9 @@ void add_webhook(PeerProbe& probe, const std::string& place, const std::string& 
 
 void check_port(PeerProbe& probe, const std::string& place, const std::string& address,
                 std::uint16_t port, const std::string& lock) {
-  const int fault = port == 0 ? 0 : bind_fault(address, port);
+  // Who is given sockets listens at those alone.
+  const bool is_free = port == 0 || net::inherited_descriptors() != 0;
+  const int fault = is_free ? 0 : bind_fault(address, port);
   if (fault == 0) {
     return;
   }
@@ -108,11 +112,23 @@ void check_port(PeerProbe& probe, const std::string& place, const std::string& a
   if (fault != EADDRINUSE) {
     what += std::string(": ") + std::strerror(fault);
   } else {
+    const auto owner = port_owner(address, port);
+    constexpr pid_t kServiceManager = 1;
+    if (owner && owner->process == kServiceManager) {
+      return;  // a socket unit's, which gives it to its service: that is how it should be
+    }
     what += " is in use";
+    what += owner && owner->process != 0 ? " (pid " + std::to_string(owner->process) + ")" : "";
     if (file_exists(lock)) {
       const auto held = FileLock::take(lock, LockFile::kIsLeftAlone);
       is_error = held.has_value();
       what += is_error ? "" : ", as is " + lock + ": by what runs with this configuration";
+    }
+    if (is_error && owner && owner->process == 0 && owner->user == 0 && ::geteuid() != 0) {
+      is_error = false;
+      what +=
+          " by a process of root: by systemd, if a socket unit keeps it (systemctl "
+          "list-sockets)";
     }
   }
   probe.find({is_error, what});

@@ -17,7 +17,8 @@ void add_etcd(PeerProbe& probe, const std::string& place, const store::EtcdParam
 /// Who gets audit events or judges tokens. @param kubeconfig  "": nobody
 void add_webhook(PeerProbe& probe, const std::string& place, const std::string& name,
                  const std::string& kubeconfig);
-/// That a port can be had. @param lock  of who may have it: what is running with this configuration
+/// That a port can be had, by this process or from a socket unit of the service manager.
+/// @param lock  of who may have it: what is running with this configuration
 void check_port(PeerProbe& probe, const std::string& place, const std::string& address,
                 std::uint16_t port, const std::string& lock);
 
