@@ -15,13 +15,14 @@
 #include <system_error>
 
 #include "base/strings.h"
+#include "base/time.h"
 
 namespace kintsugi::cmd {
 namespace {
 
 constexpr const char* kUsual[] = {".kintsugi/run/admin.sock", "/run/kintsugi/proxy/admin.sock"};
 constexpr std::size_t kLargest = std::size_t{256} << 20U;
-constexpr time_t kPatience = 10;  // [s]
+constexpr std::int64_t kPatience = 10;  // [s]
 
 class Socket {
  public:
@@ -46,7 +47,8 @@ Error nobody(const std::string& socket, int cause) {
 }
 
 Expected<std::string> exchange(const std::string& path, const std::string& method,
-                               const std::string& target) {
+                               const std::string& target, std::int64_t patience = kPatience) {
+  const TimePoint end = Clock::now() + seconds(patience);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -54,9 +56,9 @@ Expected<std::string> exchange(const std::string& path, const std::string& metho
   }
   std::copy(path.begin(), path.end(), address.sun_path);
   const Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{kPatience, 0};
-  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const timeval each{static_cast<time_t>(patience), 0};
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &each, sizeof each);
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &each, sizeof each);
   if (socket.fd() < 0 ||
       ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return fail(nobody(path, errno));
@@ -76,6 +78,9 @@ Expected<std::string> exchange(const std::string& path, const std::string& metho
     }
     if (got < 0 && errno != EINTR) {
       return fail(nobody(path, errno == EAGAIN ? ETIMEDOUT : errno));
+    }
+    if (Clock::now() > end) {
+      return fail(nobody(path, ETIMEDOUT));
     }
     answer.append(part, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (answer.size() > kLargest) {
@@ -123,6 +128,24 @@ Expected<std::map<std::string, std::string>> process_sockets(const std::string& 
                                      "has a socket in " + folder.string());
   }
   return found;
+}
+
+Expected<AdminAnswer> get_admin(const std::string& socket, const std::string& target,
+                                std::int64_t patience) {
+  auto answer = exchange(socket, "GET", target, patience);
+  if (!answer) {
+    return fail(std::move(answer.error()));
+  }
+  const std::string_view text = *answer;
+  constexpr std::string_view kBegin = "HTTP/1.1 ";
+  const std::size_t end = text.find("\r\n\r\n");
+  const auto status = text.starts_with(kBegin) && end != std::string_view::npos
+                          ? parse_decimal<int>(text.substr(kBegin.size(), 3))
+                          : std::nullopt;
+  if (!status) {
+    return fail(Errc::kInternal, socket + ": what answers there is no process of kintsugi");
+  }
+  return AdminAnswer{*status, std::string(text.substr(end + 4))};
 }
 
 Flag admin_flag(std::string& target) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -17,6 +18,15 @@ namespace kintsugi::cmd {
 /// admin-NAME.sock, of `proxy` admin.sock, of `all` each that is there, by name. @error kNotFound.
 [[nodiscard]] Expected<std::map<std::string, std::string>> process_sockets(
     const std::string& admin, const std::string& process);
+
+struct AdminAnswer {
+  int status = 0;  ///< HTTP
+  std::string body;
+};
+/// A GET there, whatever is answered. Waits at most so many seconds. Blocks.
+/// @error kUnreachable nobody answers there, or not in time; kInternal it is no answer.
+[[nodiscard]] Expected<AdminAnswer> get_admin(const std::string& socket, const std::string& target,
+                                              std::int64_t patience);
 
 /// --admin, which get, explain, keys and log-level have.
 [[nodiscard]] Flag admin_flag(std::string& target);

@@ -107,8 +107,8 @@ Error ApiClient::unreachable(const Error& cause) const {
 }
 
 Expected<net::FetchResponse> ApiClient::exchange(const std::string& method,
-                                                 const std::string& target,
-                                                 const std::string& body) {
+                                                 const std::string& target, const std::string& body,
+                                                 Duration patience) {
   net::FetchRequest request;
   request.method = method;
   request.target = target;
@@ -121,7 +121,7 @@ Expected<net::FetchResponse> ApiClient::exchange(const std::string& method,
     request.headers.add("content-type", "application/json");
     request.body = body;
   }
-  request.timeout = kRequestTimeout;
+  request.timeout = patience;
   std::optional<Expected<net::FetchResponse>> answer;
   const std::unique_ptr<net::Call> call =
       net::fetch(loop_, *upstream_, std::move(request), [&](Expected<net::FetchResponse> response) {
@@ -137,7 +137,7 @@ Expected<Json> ApiClient::send(const std::string& method, const std::string& tar
   const std::string text = body.is_null() ? std::string() : body.dump();
   const TimePoint end = now() + limit_;
   while (true) {
-    Expected<net::FetchResponse> response = exchange(method, target, text);
+    Expected<net::FetchResponse> response = exchange(method, target, text, kRequestTimeout);
     if (!response) {
       return fail(unreachable(response.error()));
     }
@@ -154,6 +154,14 @@ Expected<Json> ApiClient::send(const std::string& method, const std::string& tar
     }
     return object;
   }
+}
+
+Expected<ApiClient::Page> ApiClient::page(const std::string& target, Duration patience) {
+  Expected<net::FetchResponse> response = exchange("GET", target, {}, patience);
+  if (!response) {
+    return fail(unreachable(response.error()));
+  }
+  return Page{response->status, std::move(response->body)};
 }
 
 Expected<std::vector<Json>> ApiClient::list(const std::string& target, std::string_view labels) {

@@ -34,6 +34,12 @@ class ApiClient {
   /// @param labels  a selector; "": all
   [[nodiscard]] Expected<std::vector<krm::Json>> list(const std::string& target,
                                                       std::string_view labels = {});
+  struct Page {
+    int status = 0;  ///< HTTP
+    std::string body;
+  };
+  /// A GET, whatever is answered, once. @error as send()
+  [[nodiscard]] Expected<Page> page(const std::string& target, Duration patience);
   /// Sleeps.
   void pause(Duration length);
   [[nodiscard]] TimePoint now() const { return Clock::now(); }
@@ -43,7 +49,7 @@ class ApiClient {
   ApiClient() : loop_("client") {}
   [[nodiscard]] Expected<net::FetchResponse> exchange(const std::string& method,
                                                       const std::string& target,
-                                                      const std::string& body);
+                                                      const std::string& body, Duration patience);
   [[nodiscard]] Error unreachable(const Error& cause) const;
 
   net::Loop loop_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct BuildData {
 /// @{ What the commands tell. Before it is set: the version of the release, else "unknown".
 void set_build_data(BuildData data);
 [[nodiscard]] const BuildData& build_data();
+/// As `kintsugi version -o json` prints them.
+[[nodiscard]] std::string version_json();
 /// @}
 
 }  // namespace kintsugi::cmd

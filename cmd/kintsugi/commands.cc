@@ -21,6 +21,8 @@ const std::vector<Command>& commands() {
        get_about},
       {"explain", "where a request goes, and why", run_explain, explain_about},
       {"log-level", "what a running proxy logs, for a while", run_log_level, log_level_about},
+      {"support-bundle", "what somebody who helps asks for first, in one file; no secrets",
+       run_support_bundle, support_bundle_about},
       {"store", "backup, restore and repair of a shard's data", run_store, store_about},
       {"backup", "copies a whole installation while it runs", run_backup, backup_about},
       {"restore", "makes an installation of a backup", run_restore, restore_about},

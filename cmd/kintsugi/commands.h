@@ -33,6 +33,8 @@ int run_keys(const std::vector<std::string>& arguments);
 /// Ask a running proxy. Besides: 4 there is no such thing.
 int run_get(const std::vector<std::string>& arguments);
 int run_explain(const std::vector<std::string>& arguments);
+/// What somebody who helps asks for first, in one file.
+int run_support_bundle(const std::vector<std::string>& arguments);
 int run_log_level(const std::vector<std::string>& arguments);
 int run_store(const std::vector<std::string>& arguments);
 /// Besides: 3 a backup was made, with reservations.
@@ -59,6 +61,7 @@ CommandAbout delivery_hub_about();
 CommandAbout dispatcher_about();
 CommandAbout get_about();
 CommandAbout explain_about();
+CommandAbout support_bundle_about();
 CommandAbout log_level_about();
 CommandAbout store_about();
 CommandAbout backup_about();

@@ -36,7 +36,10 @@ std::string kubernetes_version() {
   return text.substr(0, text.find('+'));
 }
 
-std::string as_json(const BuildData& data) {
+}  // namespace
+
+std::string version_json() {
+  const BuildData& data = stored();
   krm::Json libraries = krm::Json::object({});
   for (const BuildData::Library& one : data.libraries) {
     libraries[one.name] = std::string(one.version);
@@ -51,8 +54,6 @@ std::string as_json(const BuildData& data) {
   out["libraries"] = std::move(libraries);
   return out.dump_pretty();
 }
-
-}  // namespace
 
 void set_build_data(BuildData data) { stored() = std::move(data); }
 const BuildData& build_data() { return stored(); }
@@ -75,7 +76,7 @@ int run_version(const std::vector<std::string>& arguments) {
     return wrong_usage("version", "--output: \"" + options.output + "\" is neither text nor json");
   }
   const std::string text = options.output == "json"
-                               ? as_json(build_data())
+                               ? version_json()
                                : "kintsugi " + std::string(build_data().version) + "\n";
   std::fputs(text.c_str(), stdout);
   return 0;
