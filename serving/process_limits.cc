@@ -55,9 +55,7 @@ ProcessLimits::ProcessLimits(FairLimits seats, const RequestLimits& limits, std:
       bounds_(RequestLimiter::make(bounds.rules())),
       connections_(std::make_shared<net::ConnectionBook>(connections)) {}
 
-std::size_t ProcessLimits::seats_of_shard() noexcept {
-  return usable_cores() * kShardSeatsPerCore;
-}
+std::size_t ProcessLimits::seats_of_shard() noexcept { return usable_cores() * kShardSeatsPerCore; }
 
 std::size_t ProcessLimits::seats_at_proxy() noexcept { return between(2'048, 8'192); }
 

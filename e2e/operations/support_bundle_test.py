@@ -50,7 +50,7 @@ class SupportBundle(unittest.TestCase):
         token = "canary-" + secrets.token_hex(16)
         noisy = self.installation.dir / "noisy.log"
         noisy.write_text(f"a careless program said Bearer {token}\nhttps://user:{token}@host/x?sent={token}\npassword={token}\nthe end\n")
-        self.installation.client(f"/clusters/root").get("/api/v1/namespaces?fieldManager=" + token, headers=kit.bearer(token))
+        self.installation.client("/clusters/root").get("/api/v1/namespaces?fieldManager=" + token, headers=kit.bearer(token))
         files = self.bundle("--log", noisy)
         self.assertIn("the end", files["logs/noisy.log"])
         hidden = [token] + [line for path in self.installation.pki.glob("*.key") for line in path.read_text().splitlines() if "-----" not in line]
