@@ -286,7 +286,8 @@ class Installation:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="kintsugi-e2e-"))
         self.state = self.dir / "state"
         self.port = free_port()
-        self.options = ["--dir", str(self.state), "--port", str(self.port), "--shards", str(shards), *options,
+        self.options = ["--dir", str(self.state), "--port", str(self.port), "--shards", str(shards),
+                        "--ready-timeout", "0s", *options,  # start() has a deadline by a clock that knows how busy the machine is
                         *os.environ.get("KINTSUGI_UP", "").split()]
         self.process = None
         self.log = self.dir / "up.log"
