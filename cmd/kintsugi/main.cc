@@ -27,12 +27,12 @@ void print_usage(std::FILE* out) {
   std::fputs("usage: kintsugi <command> [options]\n\ncommands:\n", out);
   for (const Command& command : commands()) {
     if (command.help != nullptr) {
-      std::fprintf(out, "  %-14s%s\n", command.name, command.help);
+      std::fprintf(out, "  %-15s %s\n", command.name, command.help);
     }
   }
   std::fputs(
-      "  help          this text; `kintsugi help <command>` and "
-      "`kintsugi <command> --help` list the\n                options of a command\n",
+      "  help            this text; `kintsugi help <command>` and "
+      "`kintsugi <command> --help` list the\n                  options of a command\n",
       out);
 }
 

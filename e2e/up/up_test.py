@@ -184,7 +184,7 @@ class UpLifeCycle(unittest.TestCase):
             run = subprocess.run(["bash", "-c", script + ask, "bash", *words], capture_output=True, text=True, timeout=60, check=True)
             return run.stdout.split()
 
-        self.assertEqual(completed("kintsugi", "s"), ["shard", "store"])
+        self.assertEqual(completed("kintsugi", "s"), ["shard", "support-bundle", "store"])
         self.assertEqual(completed("kintsugi", "up", "--sh"), ["--shards", "--shard-loops"])
         self.assertEqual(completed("kintsugi", "up", "--wildcard", ""), ["serve", "deny"])
         self.assertEqual(completed("kintsugi", "up", "--wildcard", "=", "d"), ["deny"])

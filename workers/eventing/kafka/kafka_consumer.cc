@@ -100,11 +100,15 @@ struct KafkaConsumer::Library {
       self.unassign(list);
     }
   }
+  /// @param code  no error also where some partitions of the list were refused
   static void on_commit(rd_kafka_t* /*client*/, rd_kafka_resp_err_t code,
-                        rd_kafka_topic_partition_list_t* /*list*/, void* opaque) {
+                        rd_kafka_topic_partition_list_t* list, void* opaque) {
     auto& self = *static_cast<Library*>(opaque);
     if (code == RD_KAFKA_RESP_ERR__NO_OFFSET || self.ending) {
       return;
+    }
+    for (int i = 0; list != nullptr && i < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
+      code = list->elems[i].err;
     }
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
       self.owner.callbacks_.on_error("commit: " + kafka_text(code), false);
@@ -267,6 +271,7 @@ void KafkaConsumer::commit(const std::vector<std::pair<KafkaPartition, std::int6
   if (const auto code = rd_kafka_commit(library_->client, list.get(), 1);
       code != RD_KAFKA_RESP_ERR_NO_ERROR) {
     callbacks_.on_error("commit: " + kafka_text(code), false);
+    callbacks_.on_committed(false);
   }
 }
 

@@ -458,9 +458,11 @@ bool InfraControl::tell_of_connections(OwnedInfra& infra) {
   std::int64_t routers_before = 0, routers_now = 0;
   bool routers_changed = false, was_unheard = false, is_unheard = false;
   for (const auto& one : infra.work->components()) {
-    const Reach was = one->told;
+    // One that was away for a moment was lost, and one that comes back is so until it is looked at.
+    const bool again = std::exchange(one->looks, one->pipeline->looks()) != one->pipeline->looks();
+    const Reach was = again && one->told == Reach::kConnected ? Reach::kLost : one->told;
     Reach is = reach_of(*one->pipeline);
-    is = is == Reach::kUnheard ? was : is;  // one that comes back is lost until it is looked at
+    is = is == Reach::kUnheard && was == Reach::kLost ? was : is;
     one->told = is;
     if (one->kind == ComponentKind::kRouter) {
       routers_before += was == Reach::kConnected ? 1 : 0;

@@ -92,10 +92,9 @@ void ComponentPipeline::resync(TimePoint now) {
 }
 
 bool ComponentPipeline::is_connected() const noexcept { return core_->connected; }
-bool ComponentPipeline::is_looked_at() const noexcept { return core_->looked_at(); }
-bool ComponentPipeline::is_unheard() const noexcept {
-  return !core_->looked_at() && !core_->trouble;
-}
+bool ComponentPipeline::is_looked_at() const noexcept { return core_->looked_at; }
+std::uint32_t ComponentPipeline::looks() const noexcept { return core_->looks; }
+bool ComponentPipeline::is_unheard() const noexcept { return !core_->looked_at && !core_->trouble; }
 bool ComponentPipeline::is_usable() const noexcept {
   return core_->connected && core_->greeted && !core_->trouble;
 }

@@ -161,6 +161,7 @@ class ComponentPipeline {
   /// It is connected, and whether what was applied before is still there was looked at since (or it
   /// is of no use). Until then nothing is said anew of what objects have there.
   [[nodiscard]] bool is_looked_at() const noexcept;
+  [[nodiscard]] std::uint32_t looks() const noexcept;  ///< how often it became so
   /// It has not connected yet, or was not looked at yet, and was not found to be out of reach:
   /// nothing is known of it.
   [[nodiscard]] bool is_unheard() const noexcept;

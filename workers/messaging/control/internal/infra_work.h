@@ -35,6 +35,7 @@ struct InfraComponent {
   std::string node;  ///< a broker's, as others were compared with it
   bool identified = false;
   Reach told = Reach::kUnheard;  ///< as those that have something there were told
+  std::uint32_t looks = 0;       ///< then
 };
 
 /// An infra whose partition is ours: connections to its routers and brokers, and which objects have

@@ -82,6 +82,7 @@ void PipelineCore::on_node(const ManagementReply& reply, TimePoint now) {
 void PipelineCore::on_ready(std::string_view product, std::string_view version, TimePoint now) {
   now_ = now;
   connected = true;
+  looked_at = false;
   greeted = first_checks_done = told_node_ = told_version_ = false;
   resync_ = std::exchange(reconnect, false);
   lost = 0;
@@ -113,7 +114,7 @@ void PipelineCore::on_ready(std::string_view product, std::string_view version, 
 
 void PipelineCore::on_lost(std::string_view why, TimePoint now) {
   now_ = now;
-  connected = greeted = false;
+  connected = greeted = looked_at = false;
   for (Flight& flight : flights_.take_all()) {
     if (flight.question == Question::kNone) {
       unanswered(flight, now, false);

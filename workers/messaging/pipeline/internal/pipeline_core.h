@@ -51,12 +51,9 @@ class PipelineCore {
   [[nodiscard]] bool synchronized() const noexcept {
     return connected && greeted && pending == 0 && !trouble && first_checks_done;
   }
-  /// A router's counters tell whether it began anew; of a broker only its lists do.
-  [[nodiscard]] bool looked_at() const noexcept {
-    const bool looked = params_.kind == ComponentKind::kRouter ? greeted : first_checks_done;
-    return connected && (looked || trouble);
-  }
   bool connected = false;
+  bool looked_at = false;  ///< since it connected; false for a while after each connect
+  std::uint32_t looks = 0;
   bool greeted = false;            ///< first counters, or version and node, are there
   bool first_checks_done = false;  ///< scans of this connection's begin
   std::size_t pending = 0;

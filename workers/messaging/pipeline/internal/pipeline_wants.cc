@@ -285,6 +285,12 @@ void PipelineCore::tell() {
       last_sync = now_;
     }
   }
+  // A router's counters tell whether it began anew; of a broker only its lists do.
+  const bool seen = params_.kind == ComponentKind::kRouter ? greeted : first_checks_done;
+  if (connected && !looked_at && (seen || trouble)) {
+    looked_at = facts_ = true;
+    ++looks;
+  }
   while (!told_.empty() || !repairs_.empty() || facts_) {
     const std::vector<ObjectId> told = std::exchange(told_, {});
     const std::vector<DriftRepair> repairs = std::exchange(repairs_, {});
