@@ -330,7 +330,15 @@ class Shared(unittest.TestCase):
         self.until_all(1200)
         self.kafka.tell("up", 3)
         self.assertEqual(sum(until_spread(three, "shared", 12)), 12)
-        kit.eventually(lambda: sum(self.group.committed("orders", 12).values()) == 1200, 30, "all is committed")
+        self.produce(300, 1200)
+        self.until_all(1500)
+
+        def all_committed():
+            found = self.group.committed("orders", 12)
+            assert sum(found.values()) == 1500, (found, [one.status() for one in three])
+            return True
+
+        kit.eventually(all_committed, 30, "all is committed")
 
     def test_KP_2_DP_2_vreplicas_grow_and_shrink(self):
         one, = self.dispatchers(1)

@@ -31,14 +31,18 @@ void PartitionOrder::finish(std::int64_t offset) {
   }
   --under_way_;
   while (begun_ > 0 && records_.front().finished) {
-    commit_ = done_ = records_.front().offset + 1;
+    done_ = records_.front().offset + 1;
     records_.pop_front();
     --begun_;
   }
 }
 
 std::optional<std::int64_t> PartitionOrder::take_commit() {
-  return std::exchange(commit_, std::nullopt);
+  if (done_ <= asked_) {
+    return std::nullopt;
+  }
+  asked_ = done_;
+  return done_;
 }
 
 }  // namespace kintsugi::workers

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -25,8 +26,11 @@ class PartitionOrder {
   /// What is to be committed, one above the last record of which all before are finished; nullopt:
   /// nothing more than the last time.
   [[nodiscard]] std::optional<std::int64_t> take_commit();
-  /// What take_commit() gave was not committed: it gives that, or more, again.
-  void commit_again() noexcept { commit_ = done_; }
+  /// An offset that take_commit() gave is committed.
+  void committed(std::int64_t offset) noexcept { committed_ = std::max(committed_, offset); }
+  /// What take_commit() gave and nobody called committed: it gives that, or more, again.
+  void commit_again() noexcept { asked_ = committed_; }
+  [[nodiscard]] bool all_committed() const noexcept { return committed_ >= done_; }
 
   [[nodiscard]] std::size_t waiting() const noexcept { return records_.size() - begun_; }
   [[nodiscard]] std::size_t under_way() const noexcept { return under_way_; }
@@ -40,7 +44,7 @@ class PartitionOrder {
   std::deque<Record> records_;  // those that are begun first
   std::size_t begun_ = 0, under_way_ = 0;
   std::int64_t last_ = -1;
-  std::optional<std::int64_t> commit_, done_;
+  std::int64_t done_ = -1, asked_ = -1, committed_ = -1;  // offsets of what comes next; -1: none
 };
 
 }  // namespace kintsugi::workers

@@ -131,6 +131,14 @@ TEST(PartitionOrder, DP_5_OffsetsAreCommittedContiguously) {
   order.commit_again();
   EXPECT_EQ(order.take_commit(), 21);
   EXPECT_EQ(order.take_commit(), std::nullopt);
+  order.committed(11);
+  EXPECT_FALSE(order.all_committed());
+  order.commit_again();
+  EXPECT_EQ(order.take_commit(), 21);
+  order.committed(21);
+  EXPECT_TRUE(order.all_committed());
+  order.commit_again();
+  EXPECT_EQ(order.take_commit(), std::nullopt);
   EXPECT_EQ(order.under_way(), 0U);
 }
 

@@ -8,7 +8,8 @@
 namespace kintsugi::workers {
 namespace {
 
-constexpr Duration kCommitPause = milliseconds(100), kCommitAgain = seconds(1);
+constexpr Duration kCommitPause = milliseconds(100), kCommitAgain = seconds(1),
+                   kCommitAnswer = seconds(5);
 /// For deliveries of partitions that go to another member; others of the group wait for it.
 constexpr Duration kHandOver = seconds(3);
 constexpr Duration kClose = seconds(5);
@@ -33,6 +34,7 @@ EgressMember::EgressMember(net::Loop& loop, const DispatcherSettings& settings,
       hooks_(std::move(hooks)),
       most_(ordered ? 1 : settings.in_flight),
       commit_timer_(loop),
+      answer_timer_(loop),
       leave_timer_(loop),
       consumer_(
           loop, std::move(params),
@@ -43,7 +45,8 @@ EgressMember::EgressMember(net::Loop& loop, const DispatcherSettings& settings,
              ++counters_.kafka_errors;
              hooks_.on_error(text, fatal);
            },
-           [this](bool success) { on_committed(success); }, [this] { tell_end(); }}) {}
+           [this](const KafkaOffsets& taken, bool all) { on_committed(taken, all); },
+           [this] { tell_end(); }}) {}
 
 EgressMember::~EgressMember() {
   while (!assigned_.empty()) {
@@ -195,21 +198,29 @@ void EgressMember::commit_later(Duration pause) {
   }
 }
 
-void EgressMember::on_committed(bool success) {
-  ++(success ? counters_.commits : counters_.failed_commits);
-  if (success || closing_) {
-    return;
+void EgressMember::on_committed(const KafkaOffsets& taken, bool all) {
+  ++(all ? counters_.commits : counters_.failed_commits);
+  for (const auto& [partition, offset] : taken) {
+    if (const auto at = assigned_.find(partition); at != assigned_.end()) {
+      at->second.order.committed(offset);
+    }
   }
+  if (!all && !closing_) {
+    commit_again();
+    commit_later(kCommitAgain);
+  }
+}
+
+void EgressMember::commit_again() {
   for (auto& [partition, assigned] : assigned_) {
     assigned.order.commit_again();
   }
-  commit_later(kCommitAgain);
 }
 
 void EgressMember::commit() {
   commit_pending_ = false;
   commit_timer_.cancel();
-  std::vector<std::pair<KafkaPartition, std::int64_t>> offsets;
+  KafkaOffsets offsets;
   for (auto& [partition, assigned] : assigned_) {
     if (const auto offset = assigned.order.take_commit()) {
       offsets.emplace_back(partition, *offset);
@@ -217,6 +228,20 @@ void EgressMember::commit() {
   }
   if (!offsets.empty()) {
     consumer_.commit(offsets);
+    if (!std::exchange(answer_pending_, true)) {
+      answer_timer_.start(kCommitAnswer, [this] { look_for_answers(); });
+    }
+  }
+}
+
+/// Of commits some are never answered, such as those on their way when the coordinator moves.
+void EgressMember::look_for_answers() {
+  answer_pending_ = false;
+  const bool all = std::all_of(assigned_.begin(), assigned_.end(),
+                               [](const auto& one) { return one.second.order.all_committed(); });
+  if (!all && !closing_) {
+    commit_again();
+    commit();
   }
 }
 

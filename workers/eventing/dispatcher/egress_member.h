@@ -60,7 +60,9 @@ class EgressMember {
   void drop_waiting(Assigned& assigned);
   void drop(const KafkaPartition& partition);
   void commit_later(Duration pause);
-  void on_committed(bool success);
+  void on_committed(const KafkaOffsets& taken, bool all);
+  void commit_again();
+  void look_for_answers();
   void commit();
   void leave_if_done();
   void give_up_leaving();
@@ -75,8 +77,8 @@ class EgressMember {
   std::map<KafkaPartition, Assigned> assigned_;
   bool revoking_ = false, closing_ = false, pumping_ = false;
   std::function<void()> done_;
-  net::Timer commit_timer_, leave_timer_;
-  bool commit_pending_ = false;
+  net::Timer commit_timer_, answer_timer_, leave_timer_;
+  bool commit_pending_ = false, answer_pending_ = false;
   KafkaConsumer consumer_;
   Alive alive_;
 };

@@ -100,20 +100,27 @@ struct KafkaConsumer::Library {
       self.unassign(list);
     }
   }
-  /// @param code  no error also where some partitions of the list were refused
+  /// @param code  no error also where some partitions of the list, which has offsets, were refused
   static void on_commit(rd_kafka_t* /*client*/, rd_kafka_resp_err_t code,
                         rd_kafka_topic_partition_list_t* list, void* opaque) {
     auto& self = *static_cast<Library*>(opaque);
     if (code == RD_KAFKA_RESP_ERR__NO_OFFSET || self.ending) {
       return;
     }
-    for (int i = 0; list != nullptr && i < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
-      code = list->elems[i].err;
+    KafkaOffsets taken;
+    for (int i = 0; list != nullptr && i < list->cnt; ++i) {
+      const rd_kafka_topic_partition_t& one = list->elems[i];
+      if (code == RD_KAFKA_RESP_ERR_NO_ERROR && one.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        taken.emplace_back(KafkaPartition(one.topic, one.partition), one.offset);
+      } else if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        self.owner.callbacks_.on_error("commit: " + kafka_text(one.err), false);
+      }
     }
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
       self.owner.callbacks_.on_error("commit: " + kafka_text(code), false);
     }
-    self.owner.callbacks_.on_committed(code == RD_KAFKA_RESP_ERR_NO_ERROR);
+    const bool all = list == nullptr || taken.size() == static_cast<std::size_t>(list->cnt);
+    self.owner.callbacks_.on_committed(taken, all && code == RD_KAFKA_RESP_ERR_NO_ERROR);
   }
   static void on_error(rd_kafka_t* client, int code, const char* reason, void* opaque) {
     auto& self = *static_cast<Library*>(opaque);
@@ -262,7 +269,7 @@ void KafkaConsumer::look_later() {
   timer_.start(closing_ ? milliseconds(50) : kLook, [this] { look(); });
 }
 
-void KafkaConsumer::commit(const std::vector<std::pair<KafkaPartition, std::int64_t>>& offsets) {
+void KafkaConsumer::commit(const KafkaOffsets& offsets) {
   const PartitionList list = list_of(offsets.size());
   for (const auto& [partition, offset] : offsets) {
     rd_kafka_topic_partition_list_add(list.get(), partition.first.c_str(), partition.second)
@@ -271,7 +278,7 @@ void KafkaConsumer::commit(const std::vector<std::pair<KafkaPartition, std::int6
   if (const auto code = rd_kafka_commit(library_->client, list.get(), 1);
       code != RD_KAFKA_RESP_ERR_NO_ERROR) {
     callbacks_.on_error("commit: " + kafka_text(code), false);
-    callbacks_.on_committed(false);
+    callbacks_.on_committed({}, false);
   }
 }
 

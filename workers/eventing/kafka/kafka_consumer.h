@@ -17,6 +17,7 @@ namespace kintsugi::workers {
 
 /// A topic and its partition.
 using KafkaPartition = std::pair<std::string, std::int32_t>;
+using KafkaOffsets = std::vector<std::pair<KafkaPartition, std::int64_t>>;
 /// "topic/3".
 [[nodiscard]] std::string partition_text(const KafkaPartition& partition);
 
@@ -44,7 +45,8 @@ class KafkaConsumer {
     /// What Kafka has to complain of, which the library goes on with. @param fatal  it does not:
     /// close it
     std::function<void(const std::string& text, bool fatal)> on_error;
-    std::function<void(bool success)> on_committed;
+    /// @param taken  what is committed now  @param all  nothing of that commit was refused
+    std::function<void(const KafkaOffsets& taken, bool all)> on_committed;
     std::function<void()> on_closed;  ///< the last call
   };
   KafkaConsumer(net::Loop& loop, KafkaConsumerParams params, Callbacks callbacks);
@@ -57,7 +59,7 @@ class KafkaConsumer {
   /// Whether a broker has given it a place in the group.
   [[nodiscard]] bool is_member() const;
   /// @param offsets  of the next records to consume; on_committed tells how it went
-  void commit(const std::vector<std::pair<KafkaPartition, std::int64_t>>& offsets);
+  void commit(const KafkaOffsets& offsets);
   /// @{ Records of a paused partition do not come; those that are fetched already may.
   void pause(const KafkaPartition& partition);
   void resume(const KafkaPartition& partition);
