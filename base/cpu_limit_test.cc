@@ -2,30 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "base/testing/folder_fixture.h"
 
 namespace kintsugi {
 namespace {
 
-class CpuLimits : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "kintsugi-cpu-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_ + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  std::string root_;
-};
+class CpuLimits : public FolderFixture {};
 
 TEST_F(CpuLimits, OP_206_WithoutAQuotaTheAffinityDecides) {
   cpu_set_t set;

@@ -1,30 +1,15 @@
 #include "base/memory_limit.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "base/testing/folder_fixture.h"
 
 namespace kintsugi {
 namespace {
 
-class MemoryLimit : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "kintsugi-memory-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_ + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  std::string root_;
-};
+class MemoryLimit : public FolderFixture {};
 
 TEST_F(MemoryLimit, WhenThereIsNoControlGroup_IsTheMachinesMemory) {
   const std::size_t all = memory_limit(root_);
