@@ -21,6 +21,7 @@
 #include "server/internal/worker_pages.h"
 #include "server/program.h"
 #include "serving/answer.h"
+#include "serving/metrics_answer.h"
 #include "workers/eventing/dispatcher/dispatcher.h"
 #include "workers/eventing/kafka/kafka_consumer.h"
 
@@ -127,7 +128,7 @@ class DispatcherProcess final : private http::Handler {
       return serving::answer_json(head, stream, 200, status.dump() + "\n");
     }
     if (path == "/metrics") {
-      return serving::answer_text(head, stream, 200, dispatcher_metrics_text(dispatcher_));
+      return serving::answer_metrics(head, stream, dispatcher_metrics_text(dispatcher_));
     }
     const char* const not_ready = stopping_                    ? "it stops"
                                   : dispatcher_.has_contract() ? ""
