@@ -37,6 +37,23 @@ TEST(Signals, WhenSignalsCome_EachIsACallOnTheLoopAndNobodyIsInterrupted) {
   EXPECT_EQ(got[0], SIGUSR1);
 }
 
+TEST(Signals, WhenManyComeDuringACall_EachNumberIsOneCallMore) {
+  Loop loop("test");
+  std::vector<int> got;
+  const Signals signals(loop, {SIGUSR1, SIGUSR2}, [&](int number) {
+    got.push_back(number);
+    if (got.size() == 1) {  // as a reload that takes long
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_EQ(::kill(::getpid(), SIGUSR1), 0);
+      }
+      EXPECT_EQ(::kill(::getpid(), SIGUSR2), 0);
+    }
+  });
+  ASSERT_EQ(::kill(::getpid(), SIGUSR1), 0);
+  EXPECT_TRUE(run_until(loop, [&] { return !got.empty() && got.back() == SIGUSR2; }));
+  EXPECT_EQ(got, (std::vector<int>{SIGUSR1, SIGUSR1, SIGUSR2}));
+}
+
 TEST(Signals, WhenTheyWereBlockedAtStart_TheyComeNevertheless) {
   sigset_t mask;
   sigemptyset(&mask);
