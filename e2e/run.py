@@ -4,8 +4,8 @@
 Words select topics: a folder (`topology`), a topic (`topology/requests`, also as the path of its file), or what is part of a
 name (`kubectl`). Without words all run but those that need much time or another language's tools; --all adds these (`--list` tells
 which). -j topics run at a time; the Go packages come after the others. One line tells how each went, before it what failed or was
-skipped and why; at the end the slowest are named. The last line is `N passed, N failed, N skipped`. A process that a topic leaves
-running is a failure of it, and is ended."""
+skipped and why; at the end the slowest are named, and what failed is told once more. The last line is `N passed, N failed, N skipped`.
+A process that a topic leaves running is a failure of it, and is ended."""
 import argparse
 import concurrent.futures
 import contextlib
@@ -32,6 +32,7 @@ TYPICAL = HERE / "times.json"  # the same, seconds on 2 cores, for what has not 
 MARK = "KINTSUGI_E2E_RUN"
 MODEL_MINUTES = int(os.environ.setdefault("KINTSUGI_MODEL_MINUTES", "1"))  # of the model checker; more where somebody asks for it
 os.environ.setdefault("KINTSUGI_GROWING_SECONDS", "180")  # of e2e/go/growing
+FAULT_CHARACTERS = 4000  # of a topic that failed, told again at the end: who reads the end of a long log sees why
 LONGEST = 900 + 60 * MODEL_MINUTES  # seconds that a topic may take
 # A topic that runs with --all only says so, and why, in a line of its own: ONLY_WITH_ALL = "…". So do all Go packages:
 GO_ONLY_WITH_ALL = "Go modules take minutes to compile"
@@ -206,6 +207,7 @@ class Run:
     def __init__(self, chosen, jobs, verbose, last):
         self.chosen, self.jobs, self.verbose = chosen, jobs, verbose
         self.last, self.late = last, []  # when the last topic may begin, and those that did not
+        self.faults = []  # what the topics that failed have said of it
         self.mark = f"{os.getpid()}-{time.time_ns()}"
         self.begun, self.lock, self.results = [], threading.Lock(), []
         self.numbers = itertools.count(1)
@@ -277,6 +279,8 @@ class Run:
                 lines.append(f"FAIL  {topic.name} leaves a process: {left}")
         took = time.monotonic() - begin
         text = "\n".join(line for line in lines if self.verbose or totals[1] or not line.startswith("ok   "))
+        if totals[1]:
+            self.faults.append("\n".join(line for line in lines if not line.startswith(("ok   ", "skip ")))[-FAULT_CHARACTERS:])
         words = ", ".join(f"{count} {word}" for count, word in zip(totals, ("passed", "failed", "skipped")) if count or word == "passed")
         with self.lock:
             self.results.append((topic.name, took, used, tuple(totals)))
@@ -406,6 +410,8 @@ def main():
         print(f"left out after {arguments.minutes:.0f} minutes: {', '.join(one.name for one in run.late)}")
     if left_out:
         print(f"left out without --all: {', '.join(one.name for one in left_out)}")
+    if run.faults:
+        print("\n".join(["What failed, once more:", *run.faults]))
     used = sum(one[2] for one in run.results)
     print(f"{time.monotonic() - begin:.0f} s, {used:.0f} s of CPU")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")

@@ -412,7 +412,7 @@ class Reloads(Case):
         self.assertEqual([client.get("/api/v1/configmaps").status for client in clients], [401, 200])
         self.assertTrue(other.is_alive())
         refused = subprocess.run([str(kit.BINARY), "shard", "--join", str(installation.state), "--name", "other", "--client-crl-file",
-                                  str(installation.pki / "client-ca.crt")], capture_output=True, text=True, timeout=30, check=False)
+                                  str(installation.pki / "client-ca.crt")], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("client-ca.crt: holds no PEM revocation list", refused.stderr)
 

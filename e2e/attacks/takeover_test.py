@@ -411,7 +411,7 @@ class Takeover(unittest.TestCase):
     @staticmethod
     def proxy_metrics():
         return subprocess.run(["curl", "-sS", "--unix-socket", str(installation.state / "run/admin.sock"), "http://admin/metrics"],
-                              capture_output=True, text=True, timeout=20, check=True).stdout
+                              capture_output=True, text=True, timeout=60, check=True).stdout
 
     def test_creator_KK_T053_KK_T144_KK_T145(self):
         """Whoever initializes for a creator of forged powers is an ordinary user in that cluster alone."""

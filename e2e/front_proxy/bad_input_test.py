@@ -166,7 +166,7 @@ class BadInput(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
                 run = subprocess.run([str(kit.BINARY), "proxy", "--config", path, "--validate"], capture_output=True, text=True,
-                                     timeout=10, check=False)
+                                     timeout=60, check=False)
                 self.assertEqual(run.returncode, 2)
                 self.assertIn(expected, run.stderr)
                 self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)

@@ -241,7 +241,7 @@ class DropIn(unittest.TestCase):
         serving = (proxy.dir / "state" / "apiserver.crt").read_bytes()
         self.assertEqual((proxy.dir / "state" / "apiserver.key").stat().st_mode & 0o777, 0o600)
         proxy.process.send_signal(signal.SIGTERM)
-        self.assertEqual(proxy.process.wait(40), 0)
+        self.assertEqual(proxy.process.wait(120), 0)
         self.assertEqual((proxy.dir / "state" / "apiserver.crt").read_bytes(), serving)
 
     def test_help_names_every_flag_and_version_is_kcps(self):

@@ -39,7 +39,7 @@ class Collector:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(120)
 
     def spans(self, trace=None):
         """All that have come, or those of a trace."""

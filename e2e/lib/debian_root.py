@@ -127,7 +127,7 @@ class Machine:
                 with contextlib.suppress(OSError):
                     os.kill(self.init, signal.SIGRTMIN + 4)  # poweroff (systemd(1))
             try:
-                self.outer.wait(30)
+                self.outer.wait(120)
             except subprocess.TimeoutExpired:
                 os.killpg(self.outer.pid, signal.SIGKILL)  # with it goes the first process, and with that all others
                 self.outer.wait()

@@ -66,7 +66,7 @@ class Broker:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.process.wait(20)
+        self.process.wait(120)
 
     def __enter__(self):
         return self.start()
@@ -75,7 +75,7 @@ class Broker:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(120)
         self.folder.cleanup()
 
 
@@ -279,7 +279,7 @@ class ServedHub:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(120)
 
     def put(self, name, manifest):
         """A file, in one step."""

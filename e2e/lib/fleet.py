@@ -201,7 +201,7 @@ class Fleet:
 
     def end(self):
         self.process.terminate()
-        self.process.wait(40)
+        self.process.wait(120)
 
     def through(self, path=""):
         """Through the proxy, as a member of system:kcp:admin whom the clusters know as such."""

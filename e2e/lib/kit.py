@@ -322,8 +322,8 @@ class Installation:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(deadline)
-            except subprocess.TimeoutExpired:
+                eventually(lambda: self.process.poll() is not None, deadline, "the end of kintsugi up")
+            except Timeout:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
                 raise

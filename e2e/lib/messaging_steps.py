@@ -50,7 +50,7 @@ class Case(messaging_faults.Case):
 
     def kill_worker(self):
         self.one.process.kill()
-        self.one.process.wait(20)
+        self.one.process.wait(120)
         self.one.start()
 
     @staticmethod

@@ -114,7 +114,7 @@ class Worker:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(120)
         self.folder.cleanup()
 
     def ask(self, path, address=None):

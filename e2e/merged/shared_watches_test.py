@@ -42,7 +42,7 @@ class Shared(MergedCase):
 
     def groups(self, row):
         answer = subprocess.run(["curl", "-sS", "--unix-socket", str(self.proxy.dir / "admin.sock"),
-                                 "http://admin/debug/streams"], capture_output=True, text=True, timeout=10, check=True)
+                                 "http://admin/debug/streams"], capture_output=True, text=True, timeout=60, check=True)
         return [g for g in json.loads(answer.stdout)["mergedWatches"] if f"row%3D{row}" in g["query"]]
 
     def settled(self, row, readers):

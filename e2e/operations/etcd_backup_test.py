@@ -29,7 +29,7 @@ class Keys:
 
     def ask(self, what, **more):
         run = subprocess.run(["curl", "-s", "--max-time", "5", "-d", json.dumps({**self.range, **more}), f"{self.member.url}/v3/kv/{what}"],
-                             capture_output=True, text=True, timeout=20, check=False)
+                             capture_output=True, text=True, timeout=60, check=False)
         return json.loads(run.stdout or "{}")
 
     def count(self):

@@ -38,7 +38,7 @@ class EtcdUsers(unittest.TestCase):
     def admin(self, method, **body):
         headers = ["-H", f"Authorization: {self.token}"] if self.token else []
         run = subprocess.run(["curl", "-sS", "--max-time", "10", *headers, "-d", json.dumps(body), f"{self.etcd.url}/v3/{method}"],
-                             capture_output=True, text=True, timeout=20, check=True)
+                             capture_output=True, text=True, timeout=60, check=True)
         answer = json.loads(run.stdout)
         self.assertNotIn("error", answer, method)
         return answer

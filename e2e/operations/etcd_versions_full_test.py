@@ -19,7 +19,7 @@ LONGEST = 800  # seconds
 class EtcdVersions(unittest.TestCase):
     def environment(self, version):
         folder = etcds.folder_of(version)
-        told = subprocess.run([str(folder / "etcd"), "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
+        told = subprocess.run([str(folder / "etcd"), "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
         self.assertIn(f"etcd Version: {version}.", told)
         # A run of its own: what it leaves behind is told by it.
         mine = {name: value for name, value in os.environ.items() if not name.startswith("KINTSUGI_E2E")}

@@ -125,7 +125,7 @@ class Get(unittest.TestCase):
             self.installation.client(f"/clusters/{self.cluster}").must("DELETE", f"{PARTITIONS}/got-later")
             self.assertEqual(next(line for line in run.stdout if "got-later" in line), f"{self.cluster}/got-later is gone\n")
             run.stdout.close()
-            self.assertEqual(run.wait(30), 0)
+            self.assertEqual(run.wait(120), 0)
 
     def test_OP_110_no_workers_is_no_fault(self):
         self.assertEqual(ask("get", "workers", admin=self.admin), (0, "", "No workers.\n"))

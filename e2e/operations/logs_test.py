@@ -76,7 +76,7 @@ class Logs(unittest.TestCase):
         self.assertEqual(socket.stat().st_mode & 0o777, 0o600)
         for method, path, wanted in (("POST", "/debug/log?level=info", 405), ("PUT", "/debug/log?level=loud", 400), ("GET", "/metrics", 404), ("PUT", "/x", 405)):
             answer = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", method, "--unix-socket", str(socket), f"http://admin{path}"],
-                                    capture_output=True, text=True, timeout=30, check=True)
+                                    capture_output=True, text=True, timeout=60, check=True)
             self.assertEqual(answer.stdout, str(wanted), (method, path))
 
     def test_OP_303_what_is_no_level_and_no_time(self):
@@ -89,7 +89,7 @@ class Logs(unittest.TestCase):
             self.assertIn(f'for: "{period}" is no time from 1s to 24h, such as 10m', wrong.stderr)
         self.assertEqual(level().stdout, "debug\n")
         answer = subprocess.run(["curl", "-sS", "-o", "-", "-w", "%{http_code}", "-X", "POST", "--unix-socket", str(installation.state / "run/admin.sock"),
-                                 "http://admin/debug/log?level=info"], capture_output=True, text=True, timeout=30, check=True)
+                                 "http://admin/debug/log?level=info"], capture_output=True, text=True, timeout=60, check=True)
         self.assertEqual(answer.stdout, "only GET and PUT are served here\n405")
 
     def test_OP_304_nobody_reads_the_log(self):

@@ -43,7 +43,7 @@ class OneOfThree(over_etcd.Proxies):
             kit.eventually(self.is_spread, 30, "each has as many")
             ready.remove(clients[2])
             proxies[2].process.terminate()
-            self.assertEqual(proxies[2].process.wait(40), 0, proxies[2].text())
+            self.assertEqual(proxies[2].process.wait(120), 0, proxies[2].text())
             write("without")
             kit.eventually(lambda: sum(self.counts()) >= 3 * EACH - 20, 30, "the others have them")
             before = self.counts()

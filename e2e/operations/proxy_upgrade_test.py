@@ -33,7 +33,7 @@ class RollingUpgrade(over_etcd.Proxies):
             for number, proxy in enumerate(proxies):
                 proxy.process.terminate()
                 write(f"without-{number}")
-                self.assertEqual(proxy.process.wait(40), 0, proxy.text())
+                self.assertEqual(proxy.process.wait(120), 0, proxy.text())
                 proxy.__enter__()  # ready: the next one may go
                 write(f"with-{number}")
             self.assertEqual([one.faults for one in watches if one.faults], [])
@@ -67,7 +67,7 @@ class RollingUpgrade(over_etcd.Proxies):
             self.start(new)
             kit.eventually(lambda: len(self.replicas("/in-place")) == 2 and all(one["ready"] for one in self.replicas("/in-place")), 20, "both serve")
             old.process.terminate()
-            self.assertEqual(old.process.wait(40), 0, old.text())
+            self.assertEqual(old.process.wait(120), 0, old.text())
             before = asked[0]
             kit.eventually(lambda: asked[0] > before + 5, 20, "the new one answers")
         finally:
@@ -108,7 +108,7 @@ class Releases(over_etcd.Proxies):
                             {"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": {"name": "after"}, "spec": {}})
         # A program that is too old for what somebody has decided meanwhile ends.
         over_etcd.put(self.etcd, "/finish/meta", json.dumps({**meta, "lowest": "99.0.0"}))
-        self.assertEqual(proxy.process.wait(40), 1, proxy.text())
+        self.assertEqual(proxy.process.wait(120), 1, proxy.text())
         self.assertIn("is not for this program any more", proxy.text())
 
 

@@ -291,7 +291,7 @@ class ShardReplicas(unittest.TestCase):
         took, _ = self.acts(other[0](), "after-end")
         print(f"ended in order: somebody acted again after {took:.2f} s")
         if leader[1] == self.second.log:
-            self.second.process.wait(30)  # by itself
+            self.second.process.wait(120)  # by itself
         self.bring_back(leader)
 
     def test_GR_301_the_proxy_follows_who_leads(self):

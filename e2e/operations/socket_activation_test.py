@@ -92,7 +92,7 @@ class Activation(unittest.TestCase):
                 for port in (first.getsockname()[1], second.getsockname()[1]):
                     host = "127.0.0.1" if port == first.getsockname()[1] else "[::1]"
                     code = ["curl", "-sk", "-o", os.devnull, "-w", "%{http_code}", f"https://{host}:{port}/healthz"]
-                    kit.eventually(lambda code=code: subprocess.run(code, capture_output=True, text=True, timeout=30, check=False).stdout == "200", 20, host)
+                    kit.eventually(lambda code=code: subprocess.run(code, capture_output=True, text=True, timeout=60, check=False).stdout == "200", 20, host)
                 self.assertIn(f'"127.0.0.1:{first.getsockname()[1]}"', proxy.text())
             finally:
                 self.assertEqual(proxy.stop(), 0)
@@ -102,7 +102,7 @@ class Activation(unittest.TestCase):
             for given, wanted in (((port, idle), "LISTEN_FDS: descriptor 4 is no TCP socket that listens"), ((port, another, third), "LISTEN_FDS: 3 sockets, and loops: 2")):
                 proxy = Given(*given)
                 proxy.start()
-                self.assertEqual(proxy.process.wait(30), 1)
+                self.assertEqual(proxy.process.wait(120), 1)
                 self.assertIn(wanted, proxy.text())
 
 

@@ -94,7 +94,7 @@ class StoreCopy(unittest.TestCase):
         """How many keys the prefix has."""
         request = json.dumps({"key": "L2tpbnRzdWdpL3NoYXJkcy9yb290L28v", "range_end": "L2tpbnRzdWdpL3NoYXJkcy9yb290L28w", "count_only": True})
         run = subprocess.run(["curl", "-s", "--max-time", "5", "-d", request, self.etcd.url + "/v3/kv/range"], capture_output=True, text=True,
-                             timeout=20, check=False)
+                             timeout=60, check=False)
         return int(json.loads(run.stdout or "{}").get("count", 0))
 
     def shard_says(self, *options):

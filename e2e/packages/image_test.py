@@ -98,7 +98,7 @@ class Image(unittest.TestCase):
             status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
             self.assertIn("Uid:\t65532\t65532\t65532\t65532\n", status)
             process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(40), 0)
+            self.assertEqual(process.wait(120), 0)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

@@ -63,7 +63,7 @@ class InABrowser(unittest.TestCase):
     def end(cls):
         cls.node.stdin.close()
         try:
-            cls.node.wait(20)
+            cls.node.wait(120)
         except subprocess.TimeoutExpired:
             cls.node.kill()
             cls.node.wait()

@@ -204,7 +204,7 @@ class Stops(unittest.TestCase):
             proxy.process.terminate()
             while lines.readline():
                 pass
-            self.assertEqual(proxy.process.wait(20), 0)
+            self.assertEqual(proxy.process.wait(120), 0)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class Refused(unittest.TestCase):
                               (("--workers", "delivery", "--delivery-broker", "http://127.0.0.1"), "--delivery-broker"),
                               (("--workers", "delivery", "--delivery-port", "0"), "--delivery-port")):  # fmt: skip
             folder = pathlib.Path(f"/tmp/kintsugi-none-{os.getpid()}")
-            made = subprocess.run([os.environ["KINTSUGI"], "up", "--dir", str(folder), *options], capture_output=True, text=True, timeout=30,
+            made = subprocess.run([os.environ["KINTSUGI"], "up", "--dir", str(folder), *options], capture_output=True, text=True, timeout=60,
                                   check=False)  # fmt: skip
             self.assertEqual(made.returncode, 2, made.stderr)
             self.assertIn(text, made.stderr)

@@ -103,7 +103,7 @@ class Joining(unittest.TestCase):
         finally:
             root.request("DELETE", SHARDS + "/far")
             shard.send_signal(signal.SIGTERM)
-            shard.wait(40)
+            shard.wait(120)
         self.told(secret, [201])
 
     def test_SE_147_a_proxy_joins_and_serves(self):
@@ -120,7 +120,7 @@ class Joining(unittest.TestCase):
             kit.eventually(lambda: client.get(MAPS).status == 200, 30, "it serves")
         finally:
             proxy.send_signal(signal.SIGTERM)
-            proxy.wait(40)
+            proxy.wait(120)
 
     def test_SE_T063_twice_late_and_revoked(self):
         secret, pin = token("proxy-reviewed", "reads")

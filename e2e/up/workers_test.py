@@ -137,7 +137,7 @@ class Workers(unittest.TestCase):
         finally:
             self.installation.client().request("DELETE", "/apis/core.kcp.io/v1alpha1/shards/far")
             shard.send_signal(signal.SIGTERM)
-            shard.wait(40)
+            shard.wait(120)
 
     def test_5_more_shards_are_served_and_fewer_do_no_harm(self):
         self.assertEqual(self.installation.stop(), 0)

@@ -244,7 +244,7 @@ class Faults(delivery.OwnCase):
         self.assertLess(memory, 300 << 20)
         hub = self.hub(broker, "c-7")
         first.process.kill()
-        first.process.wait(20)
+        first.process.wait(120)
         second.connected(200)
         for number in range(0, 200, 20):
             path = broker.dir / "object.json"

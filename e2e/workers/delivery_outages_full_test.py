@@ -31,7 +31,7 @@ class Outage(delivery.OwnCase):
             hub.mqtt.publish(hub.topic(f"k-{number}"), *self.order(f"k-{number}"))
             if number == 100:
                 agent.process.kill()  # in the middle
-                agent.process.wait(20)
+                agent.process.wait(120)
         agent.start().until_ready()
         self.assertEqual(agent.metric("delivery_connected"), 1)  # not while the ring still has the dead one's place
         self.all_applied("k-", 200)
@@ -84,7 +84,7 @@ class Outage(delivery.OwnCase):
         broker.process.send_signal(signal.SIGSTOP)
         try:
             agent.process.kill()
-            agent.process.wait(20)
+            agent.process.wait(120)
         finally:
             broker.process.send_signal(signal.SIGCONT)
         agent.start().until_ready()
@@ -99,7 +99,7 @@ class Outage(delivery.OwnCase):
         hub.send("held", config_map("held"), 2, deleted=True)
         hub.until("held", "Deleted", "False/WaitingForFinalizers")
         agent.process.kill()
-        agent.process.wait(20)
+        agent.process.wait(120)
         agent.start().until_ready()
         self.assertNotIn("True/Success", [one.says("Deleted") for one in hub.of("held")])
         kit.eventually(lambda: self.target.request("PATCH", f"{MAPS}/held", {"metadata": {"finalizers": None}},
@@ -115,7 +115,7 @@ class Outage(delivery.OwnCase):
         finally:
             broker.process.send_signal(signal.SIGCONT)
         agent.process.kill()
-        agent.process.wait(20)
+        agent.process.wait(120)
         agent.start().until_ready()
         hub.until("bad", "Reconciled", "False/InvalidManifest", 40)
 
@@ -159,7 +159,7 @@ class Outage(delivery.OwnCase):
         hub.send("old", config_map("old"))
         hub.until("old", "Reconciled", "True/Success")
         first.process.kill()
-        first.process.wait(20)
+        first.process.wait(120)
         with delivery.Agent(self.stage, broker) as second:
             second.until_ready()
             hub.send("old", config_map("old"), 2, deleted=True)

@@ -70,7 +70,7 @@ class Resync(delivery.OwnCase):
         raw.until("stranger", "Reconciled", "True/Success")
         hub.stop()
         agent.process.kill()
-        agent.process.wait(20)
+        agent.process.wait(120)
         broker.stop()
         broker.start()  # whose sessions are gone
         hub.start()

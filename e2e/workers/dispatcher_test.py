@@ -89,7 +89,7 @@ class Delivered(unittest.TestCase):
         if path.startswith("/slow-"):
             time.sleep(SLOW)
         if path.startswith("/hold"):
-            cls.hold.wait(20)
+            cls.hold.wait(120)
         if path == "/replies" or (path == "/replies-to-topic" and event["headers"]["ce-type"] == "order.new"):
             return 200, REPLY, b"done"
         return 200, {}, b"thanks"
@@ -421,5 +421,5 @@ class CommandLine(unittest.TestCase):
 
 
 def run(*args):
-    return subprocess.run([str(kit.BINARY), "dispatcher", *args], capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run([str(kit.BINARY), "dispatcher", *args], capture_output=True, text=True, check=False, timeout=60)
 

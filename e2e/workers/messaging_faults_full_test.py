@@ -35,7 +35,7 @@ class Storm(messaging_faults.Case):
 
             def worker():
                 one.process.kill()
-                one.process.wait(20)
+                one.process.wait(120)
                 one.start()
 
             def router():

@@ -27,7 +27,7 @@ class Faults(messaging_faults.Case):
                 self.tenant.address(local)
             self.tenant.ready(early[0])
             one.process.kill()
-            one.process.wait(20)
+            one.process.wait(120)
             for local in early[:10]:
                 self.tenant.delete("Address", f"space1.{local}")
             for local in late:

@@ -90,7 +90,7 @@ class Outages(messaging_addresses.Restarts, messaging_addresses.Two):
         kit.eventually(lambda: self.queues(self.broker), what="the queue is there")
         row = self.row(self.broker, self.queues(self.broker)[0])
         self.worker.process.send_signal(signal.SIGKILL)
-        self.worker.process.wait(20)
+        self.worker.process.wait(120)
         for router in self.routers["two"]:
             self.assertEqual(self.of(router), [])
             router.command("cut")

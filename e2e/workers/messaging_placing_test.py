@@ -130,7 +130,7 @@ class Placing(messaging_addresses.Case):
         for wrong in ("nowhere", next(one.name for one in self.brokers[:2] if one.name != host)):
             with self.subTest(wrong):
                 self.worker.process.kill()
-                self.worker.process.wait(20)
+                self.worker.process.wait(120)
                 self.tenant.client.must("PATCH", self.tenant.path("Address", self.name("orders")) + "/status",
                                         {"status": {"brokers": [{"host": wrong, "state": "Active"}]}}, headers=messaging.MERGE)
                 self.worker.start()

@@ -44,7 +44,7 @@ class Records(messaging_faults.Case):
 
     def kill(self):
         self.one.process.kill()
-        self.one.process.wait(20)
+        self.one.process.wait(120)
 
     def call_broker(self, host, port=None):
         """The infra's broker from now on, by default the same by another name: the one by the name before is gone."""

@@ -69,7 +69,7 @@ class Members(Case):
         self.shared_by(one, two)
         had, before = of_process(log.settled(), one), one.process.pid
         one.process.kill()
-        one.process.wait(20)
+        one.process.wait(120)
         one.start()  # the same folder, the same configuration
         self.assertNotEqual(one.process.pid, before)
         one.until_ready(60)

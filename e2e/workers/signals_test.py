@@ -19,7 +19,7 @@ class Terminated(reflector_faults.Case):
         one.process.send_signal(signal.SIGTERM)
         kit.stays(one.process.poll, 1)  # it waits for what runs
         one.process.send_signal(signal.SIGTERM)
-        self.assertEqual(one.process.wait(5), 143)
+        self.assertEqual(one.process.wait(120), 143)
         self.relay.clear()
         again = self.worker()
         again.until_ready()
