@@ -12,6 +12,7 @@ import time
 import unittest
 
 import kit
+import steady
 
 TRAILS = ["", "/", "/api", "/api/v1", "/apis", "/version", "/openapi/v2", "/openapi/v3", "/.well-known/openid-configuration",
           "/openid/v1/jwks", "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/x",
@@ -51,6 +52,7 @@ class Existence(unittest.TestCase):
         cls.users = {"bob": cls.installation.user_client("bob", path=""), "none": cls.installation.client("", cert=None),
                      "bad token": cls.installation.client("", cert=None), "bad JWT": cls.installation.client("", cert=None),
                      "bad certificate": cls.stranger()}
+        cls.users = {name: steady.steady(client) for name, client in cls.users.items()}
         cls.headers = {"bad token": kit.bearer("opaque"), "bad JWT": kit.bearer(cls.forged(cls.cluster))}
 
     @classmethod

@@ -6,6 +6,7 @@ import unittest
 import urllib.parse
 
 import kit
+import steady
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
@@ -42,7 +43,7 @@ def at_shard(name, pair=None):
     """A client of the shard itself."""
     pki = installation.pki
     cert, key = pair or (pki / f"{name}.crt", pki / f"{name}.key")
-    return kit.Client(shard_url, pki / "serving-ca.crt", cert, key)
+    return steady.Steady(shard_url, pki / "serving-ca.crt", cert, key)
 
 
 def told(answer):
@@ -54,8 +55,8 @@ class Rules(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         pair = kit.make_user(installation.dir, installation.pki, "bob", ())
-        cls.bob, cls.admin = installation.user_client("bob", path=""), installation.client("")
-        cls.stranger = installation.client("", cert=None)
+        cls.bob, cls.admin, cls.stranger = (steady.steady(one) for one in (
+            installation.user_client("bob", path=""), installation.client(""), installation.client("", cert=None)))
         cls.shard = {"bob": at_shard("bob", pair), "admin": at_shard("admin"), "system": at_shard("shard-admin")}
 
     def forms(self, cluster):

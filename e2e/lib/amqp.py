@@ -3,6 +3,7 @@ AMQP client (client.mjs). What they are made of is fetched once into a cache, by
 missing the tests that ask for them are skipped with the reason."""
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -98,13 +99,45 @@ def artemis_instance():
         instance = folder / "instance"
         # No command line of it bounds the first size of the heap: JAVA_ARGS does, here and in start().
         run = subprocess.run([artemis_home() / "bin" / "artemis", "create", instance, *options], capture_output=True, text=True, check=False,
-                             timeout=60, env={**os.environ, "JAVA_ARGS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128M"})
+                             timeout=60, env={**os.environ, "JAVA_ARGS": " ".join([*JAVA[1:], "-Xmx128M"])})
         assert run.returncode == 0, run.stdout[-1000:] + run.stderr[-1000:]
         for path in [instance / "bin" / "artemis", *(instance / "etc").iterdir()]:
             path.write_text(path.read_text().replace(str(instance), IN_INSTANCE["folder"]))
 
     made_by = hashlib.sha256(json.dumps([options, str(artemis_home())]).encode()).hexdigest()[:16]
     return _cached(f"artemis-instance-{made_by}", fetch) / "instance"
+
+
+JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # what starts soon and runs for seconds
+
+
+def artemis_run(instance, heap, *options):
+    """The command line of a broker: as that of its bin/artemis, without a class loader of its own, which no class archive holds."""
+    home, etc = artemis_home(), instance / "etc"
+    jars = sorted(str(one) for one in (home / "lib").glob("*.jar"))
+    settings = {"java.security.auth.login.config": etc / "login.config", "log4j2.configurationFile": f"file:{etc / 'log4j2.properties'}",
+                "log4j2.disableJmx": "true", "artemis.home": home, "artemis.instance": instance, "artemis.instance.etc": etc,
+                "data.dir": instance / "data", "java.io.tmpdir": instance / "tmp", "java.library.path": home / "bin" / "lib" / "linux-x86_64"}
+    return [*JAVA, "-Xms64M", f"-Xmx{heap}M", "--add-opens", "java.base/jdk.internal.misc=ALL-UNNAMED", *options, "-classpath", ":".join(jars),
+            *(f"-D{name}={value}" for name, value in settings.items()), "org.apache.activemq.artemis.cli.Artemis", "run"]
+
+
+@functools.cache
+def artemis_classes():
+    """An archive of the classes of a broker that runs: others begin in half the time of a processor. Java checks whether it fits."""
+    def fetch(folder):
+        broker = Artemis(classes=f"-XX:ArchiveClassesAtExit={folder / 'classes.jsa'}")
+        broker.start()
+        try:
+            broker.process.terminate()
+            broker.process.wait(120)
+        finally:
+            broker.close()
+        assert (folder / "classes.jsa").exists(), "Java made no archive"
+
+    java = subprocess.run([*JAVA, "-version"], capture_output=True, check=True, timeout=60).stderr
+    made_for = hashlib.sha256(java + str(artemis_home()).encode()).hexdigest()[:16]
+    return _cached(f"artemis-classes-{made_for}", fetch) / "classes.jsa"
 
 
 class Peer:
@@ -268,11 +301,12 @@ class Router(_Commanded):
 class Artemis(Peer):
     """A broker whose queues are in memory. All its protocols, AMQP among them, are on one port, which stays the same."""
 
-    def __init__(self, name="b0", memory=256, global_max_size=None, **settings):
+    def __init__(self, name="b0", memory=256, global_max_size=None, classes=None, **settings):
         """@param memory    MiB of the heap; @param global_max_size  in bytes, else half of that
+        @param classes  an option of Java in place of that to use artemis_classes()
         @param settings  of the match `#`, as in broker.xml with `_` for `-`"""
         super().__init__("artemis")
-        self.global_max_size = global_max_size
+        self.global_max_size, self.classes = global_max_size, classes
         self.name, self.memory, self.settings, self.port = name, memory, settings, kit.free_port()
         self.instance = self.dir / "instance"
 
@@ -299,9 +333,9 @@ class Artemis(Peer):
         if not self.instance.exists():
             self.create()
         before = self.log.stat().st_size if self.log.exists() else 0
-        arguments = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms64M -Xmx{self.memory}M -Dlog4j2.disableJmx=true --add-opens java.base/jdk.internal.misc=ALL-UNNAMED"
+        classes = self.classes or f"-XX:SharedArchiveFile={artemis_classes()}"
         with self.log.open("ab") as log:
-            self._spawn([self.instance / "bin" / "artemis", "run"], stdin=subprocess.DEVNULL, stdout=log, env={**os.environ, "JAVA_ARGS": arguments})
+            self._spawn(artemis_run(self.instance, self.memory, classes), stdin=subprocess.DEVNULL, stdout=log)
 
         def ready():
             said = self.log.read_bytes()[before:]

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import kit
+import steady
 import worker
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "delivery"
@@ -211,7 +212,7 @@ class Stage:
         for name in workspaces:
             installation.make_workspace(name + tag)
             self.apply(name + tag, "rbac.yaml")
-            self.targets[name] = installation.client(f"/clusters/root:{name}{tag}")
+            self.targets[name] = steady.steady(installation.client(f"/clusters/root:{name}{tag}"))
             self.allow(self.targets[name], "test.dev")
 
     @staticmethod

@@ -3,6 +3,7 @@ import json
 
 import kit
 import messaging
+import steady
 import worker
 
 PROVIDER = "root:messaging"
@@ -68,7 +69,7 @@ class Tenant:
     """Objects of one consumer."""
 
     def __init__(self, client, namespace="default"):
-        self.client, self.namespace = client, namespace
+        self.client, self.namespace = steady.steady(client), namespace
 
     def path(self, kind, name=""):
         return messaging.place(kind, self.namespace) + (f"/{name}" if name else "")

@@ -1,19 +1,28 @@
-"""A client of one connection: what asks thousands of times does not shake hands thousands of times."""
+"""A client that keeps its connections: what asks thousands of times does not shake hands thousands of times."""
 import contextlib
 import http.client
 import json
+import select
 import socket
+import threading
 import time
 
 import kit
 
 
 class Steady(kit.Client):
-    """As kit.Client, over HTTP/1.1 connections that are kept (one for each thread would be wrong: use it on one). A connection that
-    the server has closed meanwhile is made anew, once."""
+    """As kit.Client, over HTTP/1.1 connections that are kept, one for each thread. A connection that the server has closed
+    meanwhile is made anew, once."""
 
-    connection = None
     patient = False  # what is refused with 429 is asked again when the answer says so, for a minute
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.kept = threading.local()
+
+    @property
+    def connection(self):
+        return getattr(self.kept, "connection", None)
 
     def request(self, method, path, body=None, headers=None, timeout=40, first=None):
         """@param first  of a 200 only what comes within so many seconds (a watch)."""
@@ -29,6 +38,8 @@ class Steady(kit.Client):
             time.sleep(int(answer.headers["Retry-After"]))
 
     def ask_kept(self, method, path, body, headers, timeout, first):
+        if self.connection is not None and select.select([self.connection.sock], [], [], 0)[0]:
+            self.close()  # nothing is expected: that is its end
         kept = self.connection is not None
         try:
             return self.ask(method, path, body, headers, timeout, first)
@@ -43,9 +54,10 @@ class Steady(kit.Client):
 
     def ask(self, method, path, body, headers, timeout, first):
         if self.connection is None:
-            self.connection = self.connect(timeout)
+            self.kept.connection = self.connect(timeout)
             self.connection.connect()
             self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.sock.settimeout(timeout)
         self.connection.request(method, self.url.path.rstrip("/") + path, body=body, headers=headers)
         response = self.connection.getresponse()
         if first is not None and response.status == 200:
@@ -70,11 +82,11 @@ class Steady(kit.Client):
     def close(self):
         if self.connection is not None:
             self.connection.close()
-            self.connection = None
+            self.kept.connection = None
 
 
 def steady(client):
-    """The same client, with one connection."""
+    """The same client, with connections that are kept."""
     out = Steady.__new__(Steady)
-    out.url, out.context = client.url, client.context
+    out.url, out.context, out.kept = client.url, client.context, threading.local()
     return out

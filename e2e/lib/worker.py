@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import kit
+import steady
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "worker"
 APIS = "/apis/apis.kcp.io/v1alpha2"
@@ -57,7 +58,7 @@ class Stage:
                        30, f"{file} applied")  # fmt: skip
 
     def bind(self, workspace):
-        client = self.installation.client(f"/clusters/root:{workspace}")
+        client = steady.steady(self.installation.client(f"/clusters/root:{workspace}"))
         body = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "greetings"},
                 "spec": {"reference": {"export": {"path": "root:greetings", "name": "greetings"}}}}
         kit.eventually(lambda: client.request("POST", APIS + "/apibindings", body).status in (201, 409), what="binding made")

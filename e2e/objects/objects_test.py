@@ -11,6 +11,7 @@ import threading
 import unittest
 
 import kit
+import steady
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -28,7 +29,7 @@ def config_map(name, labels=None, **data):
 def setUpModule():
     global installation, root
     installation = kit.Installation(shards=1).start_for()
-    root = installation.client()
+    root = steady.steady(installation.client())
     installation.make_workspace(OTHER_SPACE)
 
 
