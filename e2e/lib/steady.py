@@ -42,21 +42,23 @@ class Steady(kit.Client):
             self.close()  # nothing is expected: that is its end
         kept = self.connection is not None
         try:
-            return self.ask(method, path, body, headers, timeout, first)
-        except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError, http.client.CannotSendRequest):
-            self.close()
-            if not kept:
-                raise
-            return self.ask(method, path, body, headers, timeout, first)
+            try:
+                return self.ask(method, path, body, headers, timeout, first)
+            except (http.client.RemoteDisconnected, ConnectionError, http.client.CannotSendRequest):
+                if not kept:
+                    raise
+                self.close()
+                return self.ask(method, path, body, headers, timeout, first)
         except BaseException:
             self.close()
             raise
 
     def ask(self, method, path, body, headers, timeout, first):
         if self.connection is None:
-            self.kept.connection = self.connect(timeout)
-            self.connection.connect()
-            self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = self.connect(timeout)
+            connection.connect()
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.kept.connection = connection
         self.connection.sock.settimeout(timeout)
         self.connection.request(method, self.url.path.rstrip("/") + path, body=body, headers=headers)
         response = self.connection.getresponse()
