@@ -34,6 +34,34 @@ TEST(ComponentPipelineDrift, MS_053_RestartedRouterGetsEverythingWithoutAQuery) 
   EXPECT_TRUE(router.pipeline.synchronized());
 }
 
+TEST(ComponentPipelineDrift, MS_053_RouterThatEndedYoungIsNotTakenForTheOneThatFollows) {
+  for (const bool links : {true, false}) {
+    for (const bool restarts : {true, false}) {
+      PipelineBench router(kRouter, {});
+      router.restart();
+      router.now += milliseconds(300);
+      router.ready();
+      router.settle();
+      std::vector<DesiredEntity> wanted = router_queue(1);
+      wanted.resize(links ? wanted.size() : 1);
+      router.want(1, wanted);
+      router.settle();
+      ASSERT_EQ(router.component.entities.size(), wanted.size());
+      router.lost();
+      router.now += milliseconds(200);
+      if (restarts) {
+        router.restart();
+      }
+      router.now += milliseconds(400);  // both have been up for 0 whole seconds
+      router.ready();
+      router.run(seconds(1));
+      EXPECT_EQ(router.component.entities.size(), wanted.size());
+      EXPECT_TRUE(router.pipeline.synchronized());
+      EXPECT_TRUE(router.repairs.empty());
+    }
+  }
+}
+
 TEST(ComponentPipelineDrift, MS_054_CutConnectionPushesNothing) {
   PipelineBench router(kRouter, {});
   router.ready();

@@ -54,6 +54,7 @@ void PipelineCore::on_answer(std::uint64_t tag, const ManagementReply* reply, Ti
     unanswered(flight, now, true);
     return;
   }
+  heard_ = std::max(heard_, flight.sent);
   if (trouble && trouble->reason == "NoAnswer") {
     clear_trouble();
   }

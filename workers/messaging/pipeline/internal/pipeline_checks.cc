@@ -216,18 +216,42 @@ bool PipelineCore::count_differs(std::optional<std::int64_t>& foreign, std::int6
   return out;
 }
 
+/// Whether it is another process than that of which counters were known; it begins with nothing.
+/// Uptimes are whole seconds, so two that ended young say the same: by the first counters of a
+/// connection it may be another one when it may have begun after the last answer of the one before.
+PipelineCore::Router PipelineCore::which_router(const RouterCounters& seen, TimePoint sent,
+                                                TimePoint now) const noexcept {
+  if (!knew_counters_) {
+    return Router::kSame;
+  }
+  if (seen.uptime_seconds < router.uptime_seconds) {
+    return Router::kAnother;
+  }
+  const Duration uptime = seconds(seen.uptime_seconds);
+  const bool maybe = greeted ? sent - uptime - seconds(1) > booted_ : now - uptime > heard_before_;
+  if (!maybe) {
+    return Router::kSame;
+  }
+  const auto known =
+      static_cast<std::int64_t>(present(EntityKind::kAutoLink) + present(EntityKind::kLinkRoute)) +
+      foreign_links_.value_or(0) + foreign_routes_.value_or(0);
+  if (seen.auto_links + seen.link_routes < known) {
+    return Router::kAnother;
+  }
+  return known == 0 && !greeted ? Router::kMaybeAnother : Router::kSame;
+}
+
 void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight, TimePoint now) {
   const TimePoint boot = now - seconds(seen.uptime_seconds);
   const std::size_t own_links = present(EntityKind::kAutoLink);
   const std::size_t own_routes = present(EntityKind::kLinkRoute);
   const auto links_there = static_cast<std::size_t>(seen.auto_links + seen.link_routes);
-  const bool restarted =
-      knew_counters_ && (seen.uptime_seconds < router.uptime_seconds ||
-                         (boot > booted_ + seconds(30) && links_there < own_links + own_routes));
+  const Router which = which_router(seen, flight.sent, now);
+  const bool restarted = which == Router::kAnother;
   const bool first = !greeted, first_ever = !knew_counters_;
   const bool resync = std::exchange(resync_, false);
   router = seen;
-  booted_ = boot;
+  booted_ = which != Router::kSame || first_ever ? boot : std::min(booted_, boot);
   knew_counters_ = greeted = true;
   facts_ = true;
   if (restarted || (first_ever && links_there == 0 && own_links + own_routes > 0)) {
@@ -238,6 +262,9 @@ void PipelineCore::on_counters(const RouterCounters& seen, const Flight& flight,
     everything_absent(restarted ? Presence::kAbsent : Presence::kUnsure);
     first_checks_done = true;
     return;
+  }
+  if (which == Router::kMaybeAnother) {
+    everything_absent(Presence::kUnsure);
   }
   if (first) {
     const bool has_any = table.size() > 0 && present_ != decltype(present_){};

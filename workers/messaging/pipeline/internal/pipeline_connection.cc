@@ -83,6 +83,7 @@ void PipelineCore::on_ready(std::string_view product, std::string_view version, 
   now_ = now;
   connected = true;
   looked_at = false;
+  heard_before_ = heard_;
   greeted = first_checks_done = told_node_ = told_version_ = false;
   resync_ = std::exchange(reconnect, false);
   lost = 0;

@@ -166,6 +166,9 @@ class PipelineCore {
   }
   /// Whether a component counts others than what is known of it explains; what is unsure explains
   /// as many as it is.
+  enum class Router : std::uint8_t { kSame, kMaybeAnother, kAnother };
+  [[nodiscard]] Router which_router(const RouterCounters& seen, TimePoint sent,
+                                    TimePoint now) const noexcept;
   [[nodiscard]] bool count_differs(std::optional<std::int64_t>& foreign, std::int64_t there,
                                    EntityKind kind) const noexcept;
 
@@ -189,7 +192,10 @@ class PipelineCore {
   TimePoint scan_free_{}, looks_free_{}, settings_free_{}, forbidden_until_{};
   unsigned forbidden_ = 0;
   std::optional<TimePoint> counters_at_, checks_at_, states_at_;
-  TimePoint last_lost_{}, booted_{};
+  TimePoint last_lost_{};
+  TimePoint booted_{};        ///< of the router, at the latest
+  TimePoint heard_{};         ///< it has answered to what was sent then
+  TimePoint heard_before_{};  ///< the same, of the connections before this one
   bool knew_counters_ = false;
   std::string twin_;  ///< of set_twin()
   bool told_node_ = false, told_version_ = false;
