@@ -155,7 +155,7 @@ class Frames:
         self.tls.sendall(self.frame(1, 5, self.stream, block))
         return self.stream
 
-    def read(self, until, deadline=20):
+    def read(self, until, deadline=60):
         """Reads frames until `until()`; answers SETTINGS and PINGs."""
         end = time.monotonic() + deadline
         while not until():
