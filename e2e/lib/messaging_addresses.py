@@ -203,7 +203,7 @@ class Case(unittest.TestCase):
         return cls.connections
 
     def ask(self, broker, resource, operation, *parameters):
-        succeeded, value = self.client.broker(resource, operation, parameters, connection=self.at(broker))
+        succeeded, value = self.client.broker(resource, operation, parameters, connection=self.at(broker), ms=60_000) or (False, "no answer")
         assert succeeded, value
         return value
 
