@@ -135,8 +135,8 @@ class Life(unittest.TestCase):
 
     def test_OP_T801_installed_configured_upgraded_removed_purged(self):
         for step in (self.is_installed, self.serves_a_first_workspace, self.has_a_service_for_each_process, self.is_upgraded_under_a_watch,
-                     self.keeps_what_runs_where_the_configuration_is_wrong, self.reloads_and_is_watched, self.is_backed_up, self.is_removed_and_purged,
-                     self.is_installed_again_and_purged_with_its_data):
+                     self.keeps_what_runs_where_the_configuration_is_wrong, self.reloads_and_is_watched, self.keeps_its_port_by_the_socket_unit,
+                     self.is_backed_up, self.is_removed_and_purged, self.is_installed_again_and_purged_with_its_data):
             begin = time.monotonic()
             step()
             print(f"note: {step.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
@@ -233,6 +233,28 @@ class Life(unittest.TestCase):
         self.machine.put("/etc/kintsugi/wrong.yaml", "apiVersion: kintsugi.dev/v1alpha1\n")
         self.assertNotEqual(self.machine.run("kintsugi", "worker", "--config", "/etc/kintsugi/wrong.yaml", check=False).returncode, 0)
 
+    def keeps_its_port_by_the_socket_unit(self):
+        """OP-211: nobody is refused while the package is upgraded."""
+        self.machine.run("systemctl", "stop", "kintsugi-proxy")
+        folder = "/etc/systemd/system/kintsugi-proxy.socket.d"
+        self.machine.run("mkdir", "-p", folder)
+        self.machine.put(f"{folder}/port.conf", f"[Socket]\nListenStream=\nListenStream=127.0.0.1:{self.port}\n")
+        self.machine.run("systemctl", "daemon-reload")
+        self.start("kintsugi-proxy.socket")
+        self.assertEqual(self.pid("kintsugi-proxy"), 0)
+        path = "/clusters/root:demo/api/v1/namespaces/default"
+        kit.eventually(lambda: self.client("").get(path).status == 200, 60, "who comes first starts it")
+        before = self.pid("kintsugi-proxy")
+        askers = [Asker(self.client(""), path) for _ in range(4)]
+        kit.eventually(lambda: all(one.answered > 10 for one in askers), 30, "answers")
+        self.install(self.new)
+        self.assertEqual(self.machine.run("dpkg-query", "-W", "-f", "${Version}", "kintsugi").stdout, field(self.new, "Version"))
+        self.assertNotEqual(self.pid("kintsugi-proxy"), before)
+        answered = [one.answered for one in askers]
+        kit.eventually(lambda: all(one.answered > old + 10 for one, old in zip(askers, answered)), 30, "answers of the new one")
+        self.assertEqual([fault for one in askers for fault in one.stop()], [])
+        self.machine.run("rm", "-r", folder)
+
     def is_backed_up(self):
         for expected in (1, 2):
             self.start("kintsugi-backup@nightly")
@@ -288,6 +310,30 @@ class Writer(threading.Thread):
         self.ends = True
         self.join()
         return self.names
+
+
+class Asker(threading.Thread):
+    """GETs, one after the other, each by a connection of its own."""
+
+    def __init__(self, client, path):
+        super().__init__(daemon=True)
+        self.client, self.path, self.answered, self.faults, self.ends = client, path, 0, [], False
+        self.start()
+
+    def run(self):
+        while not self.ends:
+            try:
+                status = self.client.request("GET", self.path, timeout=60).status
+                self.answered += 1
+            except (OSError, http.client.HTTPException) as fault:
+                status = repr(fault)
+            if status != 200:
+                self.faults.append(status)
+
+    def stop(self):
+        self.ends = True
+        self.join(90)
+        return self.faults
 
 
 class ResumedWatch(threading.Thread):
