@@ -165,25 +165,25 @@ void commit_new(const WriteOpPtr& op) {
   for (const store::Op& each : ops) {
     keys.push_back(each.key);
   }
-  op->server.commit(std::move(ops), op->fence,
-                    [op, stored = std::move(*stored),
-                     keys = std::move(keys)](Expected<store::CommitResult> committed) mutable {
-                      if (!committed) {
-                        op->refuse(std::move(committed.error()));
-                      } else if (committed->excess) {
-                        op->refuse(over_limit(*op, *committed->excess));
-                      } else if (!committed->conflict) {
-                        WriteResult result;
-                        result.status = 201;
-                        result.stored = std::move(stored);
-                        result.revision = committed->revision;
-                        op->finish(std::move(result));
-                      } else if (committed->failed_op == 0) {
-                        collided(op);
-                      } else {
-                        commit_again(op, keys[committed->failed_op]);
-                      }
-                    });
+  commit_ops(op, std::move(ops),
+             [op, stored = std::move(*stored),
+              keys = std::move(keys)](Expected<store::CommitResult> committed) mutable {
+               if (!committed) {
+                 op->refuse(std::move(committed.error()));
+               } else if (committed->excess) {
+                 op->refuse(over_limit(*op, *committed->excess));
+               } else if (!committed->conflict) {
+                 WriteResult result;
+                 result.status = 201;
+                 result.stored = std::move(stored);
+                 result.revision = committed->revision;
+                 op->finish(std::move(result));
+               } else if (committed->failed_op == 0) {
+                 collided(op);
+               } else {
+                 commit_again(op, keys[committed->failed_op]);
+               }
+             });
 }
 
 void store_new(const WriteOpPtr& op) {

@@ -15,6 +15,7 @@
 #include "auth/impersonation_gate.h"
 #include "auth/web_socket_token.h"
 #include "base/guard.h"
+#include "base/inner_span.h"
 #include "base/strings.h"
 #include "http/wire.h"
 #include "krm/annotations.h"
@@ -56,6 +57,16 @@ void act(Request& request) {
 
 [[nodiscard]] const auth::UserInfo& requester_of(const Request& request) noexcept {
   return request.impersonator ? *request.impersonator : request.user;
+}
+
+/// A part of its work; null where the request is not recorded.
+std::shared_ptr<InnerSpan> begin_span(const Request& request, const char* name) {
+  return is_tracing() ? InnerSpan::begin(request.header("traceparent"), name) : nullptr;
+}
+void end_span(const std::shared_ptr<InnerSpan>& span, std::string_view fault) {
+  if (span != nullptr) {
+    span->end(fault);
+  }
 }
 
 /// How a request is told that there is no room for it.
@@ -130,7 +141,9 @@ void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
       process->is_distributed(request->impersonator->name)) {
     payer = serving::payer_on_behalf(payer, request->user.name);
   }
-  auto called = [weak = std::weak_ptr<Request>(request), ready, tell](Expected<void> room) {
+  const auto span = begin_span(*request, "queue");
+  auto called = [weak = std::weak_ptr<Request>(request), ready, tell, span](Expected<void> room) {
+    end_span(span, room ? "" : "refused");
     const RequestPtr self = weak.lock();
     if (self == nullptr || self->is_gone()) {
       return;
@@ -146,6 +159,9 @@ void with_turn(const RequestPtr& request, Ready ready, Tell tell) {
   if (seats.enter(request->turn, {level, payer, request->cluster},
                   {.width = width_of(*request), .wait = patience_of(*request)},
                   std::move(called))) {
+    if (span != nullptr) {
+      span->drop();  // nobody waited
+    }
     sit(request, ready, tell);
   }
 }
@@ -458,7 +474,9 @@ void authorize(const RequestPtr& request, auth::Attributes attributes,
   auth::Authorizer& authorizer =
       request->view == nullptr ? request->server.params().authorizer : request->view->authorizer();
   authorizer.authorize(
-      *asked, [request, asked, allowed = std::move(allowed)](Expected<auth::Decision> decision) {
+      *asked, [request, asked, allowed = std::move(allowed),
+               span = begin_span(*request, "authorize")](Expected<auth::Decision> decision) {
+        end_span(span, !decision ? "error" : decision->allowed ? "" : "denied");
         if (request->is_gone()) {
           return;
         }
@@ -485,7 +503,10 @@ void begin_request(const RequestPtr& request) {
   request->token = auth::bearer_of(request->head.headers);
   request->server.params().authenticator.authenticate(
       request->head, request->token, request->exchange->stream().peer(),
-      cluster_hint(request->head.target), [request](Expected<std::optional<auth::UserInfo>> user) {
+      cluster_hint(request->head.target),
+      [request,
+       span = begin_span(*request, "authenticate")](Expected<std::optional<auth::UserInfo>> user) {
+        end_span(span, user ? "" : "refused");
         if (request->is_gone()) {
           return;
         }

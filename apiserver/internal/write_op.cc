@@ -10,6 +10,7 @@
 #include "apiserver/internal/write_limits.h"
 #include "apiserver/keys.h"
 #include "apiserver/stored_object.h"
+#include "base/inner_span.h"
 #include "base/time.h"
 #include "krm/annotations.h"
 #include "krm/managed_fields.h"
@@ -246,23 +247,43 @@ Expected<std::string> encode_write(WriteOp& op) {
   return stored;
 }
 
+void commit_ops(const WriteOpPtr& op, std::vector<store::Op> ops,
+                std::function<void(Expected<store::CommitResult>)> done) {
+  std::shared_ptr<InnerSpan> span;
+  if (const RequestPtr client = is_tracing() && op->request ? op->request->lock() : nullptr) {
+    span = InnerSpan::begin(client->header("traceparent"), "store commit");
+  }
+  if (span == nullptr) {
+    op->server.commit(std::move(ops), op->fence, std::move(done));
+    return;
+  }
+  span->note("kintsugi.rows", static_cast<std::int64_t>(ops.size()));
+  op->server.commit(std::move(ops), op->fence,
+                    [span, done = std::move(done)](Expected<store::CommitResult> committed) {
+                      span->end(!committed                                 ? "error"
+                                : committed->excess || committed->conflict ? "conflict"
+                                                                           : "");
+                      done(std::move(committed));
+                    });
+}
+
 void commit_write(const WriteOpPtr& op, store::Op change,
                   std::function<void(bool stored, store::Revision revision)> next) {
   change.keeps = keeps_of(*op);
   std::vector<store::Op> ops;
   ops.push_back(std::move(change));
-  op->server.commit(std::move(ops), op->fence,
-                    [op, next = std::move(next)](Expected<store::CommitResult> result) {
-                      if (!result) {
-                        op->refuse(std::move(result.error()));
-                        return;
-                      }
-                      if (result->excess) {
-                        op->refuse(over_limit(*op, *result->excess));
-                        return;
-                      }
-                      next(!result->conflict, result->revision);
-                    });
+  commit_ops(op, std::move(ops),
+             [op, next = std::move(next)](Expected<store::CommitResult> result) {
+               if (!result) {
+                 op->refuse(std::move(result.error()));
+                 return;
+               }
+               if (result->excess) {
+                 op->refuse(over_limit(*op, *result->excess));
+                 return;
+               }
+               next(!result->conflict, result->revision);
+             });
 }
 
 WriteResult dry_run_result(WriteOp& op, int status, store::Revision revision) {

@@ -185,6 +185,9 @@ void review_subresource(const WriteOpPtr& op, const ResourceDef::ExtraSubresourc
 void with_stored_form(const WriteOpPtr& op, std::function<void()> next);
 /// The stored bytes of op.object. @error kRequestEntityTooLarge (AM-059)
 [[nodiscard]] Expected<std::string> encode_write(WriteOp& op);
+/// Server::commit under op.fence, as a span of the request (OP-503).
+void commit_ops(const WriteOpPtr& op, std::vector<store::Op> ops,
+                std::function<void(Expected<store::CommitResult>)> done);
 /// Commits op.object under op.key. `next` gets true when it was stored, false on a conflict.
 void commit_write(const WriteOpPtr& op, store::Op change,
                   std::function<void(bool stored, store::Revision revision)> next);
