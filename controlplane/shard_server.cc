@@ -66,6 +66,9 @@ ShardServer::~ShardServer() {
 }
 
 std::string ShardServer::base_url() const {
+  if (!params_.advertised.empty()) {
+    return params_.advertised;
+  }
   const bool ipv6 = params_.address.find(':') != std::string::npos;
   std::string host = ipv6 ? "[" + params_.address + "]" : params_.address;
   if (params_.address == "0.0.0.0") {
@@ -74,6 +77,17 @@ std::string ShardServer::base_url() const {
     host = "[::1]";
   }
   return "https://" + host + ":" + std::to_string(port_);
+}
+
+std::string ShardServer::not_ready() {
+  if (!is_set_up() || unready_ != 0) {
+    return "the root logical cluster is being set up";
+  }
+  if (draining_) {
+    return "process is shutting down";
+  }
+  const Expected<void> writes = store_.health();
+  return writes ? std::string() : std::string(writes.error().message());
 }
 
 Expected<void> ShardServer::open() {
@@ -259,6 +273,7 @@ void ShardServer::set_account_keys(const auth::JwtKeys& keys) {
 }
 
 void ShardServer::drain(std::function<void()> done) {
+  draining_ = true;
   if (duty_ != nullptr) {  // the others need not wait for the end
     controllers_.reset();
     duty_.reset();

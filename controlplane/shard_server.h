@@ -48,7 +48,9 @@ struct ShardServerParams {
   std::string name;                           ///< "root" makes it the root shard
   std::map<std::string, std::string> labels;  ///< for the Shard object, where absent
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;    ///< 0: chosen by the kernel
+  std::uint16_t port = 0;  ///< 0: chosen by the kernel
+  /// Where others come to it, "https://shard-1.edge.svc:6443"; "": at its own address and port.
+  std::string advertised{};
   std::size_t loops = 1;     ///< threads that serve; controllers run on the first
   std::string external_url;  ///< the proxy's, "" = the shard's own
   std::shared_ptr<net::TlsContext> server_tls;
@@ -114,6 +116,8 @@ class ShardServer {
   void set_tls(const std::shared_ptr<net::TlsContext>& tls);
   /// Tokens are signed with the first private key and hold if any of the keys signed them.
   void set_account_keys(const auth::JwtKeys& keys);
+  /// Why its /readyz fails; "": it is ready.
+  [[nodiscard]] std::string not_ready();
   /// Readiness off, watches end with a bookmark, connections go; `done` on the first loop.
   void drain(std::function<void()> done);
 
@@ -140,6 +144,7 @@ class ShardServer {
   store::Store& store_;
   ShardServerParams params_;
   std::uint16_t port_ = 0;
+  bool draining_ = false;
   std::shared_ptr<ReplicationReport> replication_;
   std::unique_ptr<ShardLoop> first_;
   std::unique_ptr<WorkspaceQuotas> quotas_;        ///< null: the store keeps no books

@@ -61,6 +61,8 @@ struct Layout {
                                                const std::string& replica = {}) const {
     return run() + "/admin-" + name + (replica.empty() ? "" : "-" + replica) + ".sock";
   }
+  /// Where `kintsugi up` is asked (OP-406).
+  [[nodiscard]] std::string up_admin_socket() const { return run() + "/admin-up.sock"; }
   [[nodiscard]] std::string worker_admin_socket(const std::string& role) const {
     return run() + "/admin-worker-" + role + ".sock";
   }

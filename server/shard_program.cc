@@ -82,7 +82,9 @@ class ShardProgram {
     } else {
       return fail(std::move(traces.error()));
     }
-    admin_.emplace(loop_, options_.layout.shard_admin_socket(options_.name, options_.replica));
+    admin_.emplace(
+        loop_, options_.layout.shard_admin_socket(options_.name, options_.replica),
+        ProcessSocket::Pages{{"/readyz", readiness_page([this] { return server_->not_ready(); })}});
     follow_files();
     renew();
     return {};
@@ -105,6 +107,7 @@ class ShardProgram {
     params.name = options_.name;
     params.labels = options_.labels;
     params.address = options_.address;
+    params.advertised = options_.advertised;
     params.loops = options_.loops;
     params.concurrency = options_.concurrency;
     params.limits = options_.limits;
@@ -145,6 +148,15 @@ class ShardProgram {
     }
     encryption_ = std::move(*encryption);
     return {};
+  }
+
+  /// Names of its own that its certificate has.
+  [[nodiscard]] std::vector<std::string> hosts() const {
+    std::vector<std::string> names{options_.address};
+    if (const auto url = net::Url::parse(options_.advertised); url) {
+      names.push_back(url->host);
+    }
+    return names;
   }
 
   [[nodiscard]] std::string folder() const {
@@ -198,7 +210,7 @@ class ShardProgram {
   }
 
   Expected<void> load_credentials(Params& params) {
-    if (auto made = credentials_.ensure(options_.address); !made) {
+    if (auto made = credentials_.ensure(hosts()); !made) {
       return made;
     }
     auto serving = credentials_.load_serving();
@@ -309,7 +321,7 @@ class ShardProgram {
   /// The own pair, when a third of its life is over, now and every minute; `up` does so for those
   /// of the installation.
   void renew() {
-    if (auto renewed = credentials_.ensure(options_.address); !renewed) {
+    if (auto renewed = credentials_.ensure(hosts()); !renewed) {
       log_error("the certificate cannot be renewed", {{"error", renewed.error().to_string()}});
     }
     renewal_.start(kRenewal, [this] { renew(); });

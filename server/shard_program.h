@@ -37,6 +37,7 @@ struct ShardOptions {
   std::map<std::string, std::string> labels;  ///< for its Shard object, where absent
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;   ///< 0: that of the last run, or any
+  std::string advertised;   ///< ShardServerParams::advertised
   std::uint32_t loops = 1;  ///< threads that serve, 1 to 64
   apiserver::ConcurrencyLimits concurrency;
   std::shared_ptr<serving::ProcessLimits> limits;  ///< who waits for a seat, who is refused

@@ -6,8 +6,10 @@
 
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -25,11 +27,13 @@
 #include "server/internal/far_link.h"
 #include "server/internal/join_service.h"
 #include "server/internal/pki.h"
+#include "server/internal/process_socket.h"
 #include "server/internal/ready_probe.h"
 #include "server/internal/supervisor.h"
 #include "server/internal/up_broker.h"
 #include "server/internal/up_etcd.h"
 #include "server/internal/up_files.h"
+#include "server/internal/up_report.h"
 #include "server/internal/up_workers.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
@@ -74,7 +78,7 @@ void print_welcome(const UpOptions& options) {
   const std::string shards = options.shards == 1 ? "one shard (" + last + ")"
                                                  : std::to_string(options.shards) + " shards (" +
                                                        shard_name(0) + " … " + last + ")";
-  std::string at = "https://" + options.address + ":" + std::to_string(options.port);
+  std::string at = url_of_proxy(options);
   for (std::uint32_t i = 1; i < options.proxies; ++i) {
     at += ", :" + std::to_string(port_of_proxy(options, i));
   }
@@ -88,11 +92,11 @@ void print_welcome(const UpOptions& options) {
       "{\"name\": \"demo\"}}\n"
       "  EOF\n"
       "  kubectl get workspaces\n"
-      "  kubectl --server=https://%s:%u/clusters/root:demo create configmap hello "
+      "  kubectl --server=%s/clusters/root:demo create configmap hello "
       "--from-literal=who=world\n\n"
       "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
       proxies_of(options).c_str(), at.c_str(), shards.c_str(), layout.admin_kubeconfig().c_str(),
-      options.address.c_str(), options.port, layout.logs().c_str(), layout.dir.c_str());
+      url_of_proxy(options).c_str(), layout.logs().c_str(), layout.dir.c_str());
   for (const std::string& role : options.workers) {
     if (role == "delivery") {
       std::printf("\nWorkers of role delivery fill logical clusters (%s) by what hubs say at %s.\n",
@@ -178,19 +182,26 @@ class Installation {
   }
 
  private:
-  Expected<void> start_server(const std::string& name, std::vector<std::string> arguments) {
+  /// @param socket  where it is asked whether it is ready
+  Expected<void> start_server(const std::string& name, std::vector<std::string> arguments,
+                              std::string socket) {
     if (::geteuid() == 0) {
       arguments.emplace_back("--allow-root");  // who types `up` is whom it runs as
     }
-    return start_process(name, std::move(arguments));
+    return start_process(name, std::move(arguments), std::move(socket));
   }
 
-  Expected<void> start_process(const std::string& name, std::vector<std::string> arguments) {
+  Expected<void> start_process(const std::string& name, std::vector<std::string> arguments,
+                               std::string socket) {
     for (std::string& more : options_.log(options_.layout.log_file(name))) {
       arguments.push_back(std::move(more));
     }
-    return supervisor_.start({name, std::move(arguments), options_.layout.log_file(name),
-                              options_.layout.pid_file(name)});
+    return supervisor_.start({name,
+                              std::move(arguments),
+                              options_.layout.log_file(name),
+                              options_.layout.pid_file(name),
+                              {},
+                              std::move(socket)});
   }
 
   /// Before the shards, which wait for it; it ends after them.
@@ -255,7 +266,9 @@ class Installation {
       }
       arguments.insert(arguments.end(), options_.trace_arguments.begin(),
                        options_.trace_arguments.end());
-      if (auto started = start_server(shard_name(i), std::move(arguments)); !started) {
+      auto started = start_server(shard_name(i), std::move(arguments),
+                                  options_.layout.shard_admin_socket(shard_name(i)));
+      if (!started) {
         return started;
       }
     }
@@ -307,7 +320,8 @@ class Installation {
     auto done = write_proxy_configs(options_, *links);
     for (std::uint32_t i = 0; done && i < options_.proxies; ++i) {
       const std::string name = proxy_name(i);
-      done = start_server(name, {"proxy", "--config", options_.layout.proxy_config(name)});
+      done = start_server(name, {"proxy", "--config", options_.layout.proxy_config(name)},
+                          options_.layout.admin_socket(name));
     }
     return done;
   }
@@ -332,6 +346,7 @@ class Installation {
     }
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
                                           [this] { on_served(); });
+    admin_.emplace(loop_, options_.layout.up_admin_socket(), report_.pages());
     waiting_.start(kFirstTold, [this] { tell_who_is_waited_for(); });
     if (options_.ready_timeout != 0) {
       patience_.start(seconds(options_.ready_timeout), [this] { give_up(); });
@@ -339,30 +354,52 @@ class Installation {
     return {};
   }
 
-  /// "<process>: <why>; <its log> tells more"
-  [[nodiscard]] std::string who_is_waited_for() const {
-    const auto [name, why] = probe_ != nullptr ? probe_->waits() : workers_->waits();
-    std::string text =
-        "waiting for " + name + ": " + why + "; " + options_.layout.log_file(name) + " tells more";
+  /// Shards that have data here and do not run.
+  [[nodiscard]] std::vector<std::string> left_out() const {
+    std::vector<std::string> out;
     for (std::uint32_t i = options_.shards; file_exists(options_.layout.shard_data(shard_name(i)));
          ++i) {
-      text += "; " + shard_name(i) + " has data here and does not run: this start has --shards " +
-              std::to_string(options_.shards);
+      out.push_back(shard_name(i));
     }
-    return text;
+    return out;
+  }
+
+  /// waiting_lines(); never, if all are ready by now, or the installation ends.
+  void ask_who_is_waited_for(std::function<void(const std::vector<std::string>&)> then) {
+    report_.ask([this, then = std::move(then)](const std::vector<UpProcess>& all) {
+      if (ready_ || stopping_) {
+        return;
+      }
+      std::vector<std::string> lines = waiting_lines(all, options_.layout);
+      if (lines.empty()) {  // what stands behind it is not ready, or nobody has asked since
+        const auto [name, why] = probe_ ? probe_->waits() : workers_->waits();
+        lines = {waiting_line(name, why, options_.layout)};
+      }
+      for (const std::string& shard : left_out()) {
+        lines.front() += "; " + shard +
+                         " has data here and does not run: this start has --shards " +
+                         std::to_string(options_.shards);
+      }
+      then(lines);
+    });
   }
 
   void give_up() {
-    complain("up", "not ready after " + std::to_string(options_.ready_timeout) + " s, " +
-                       who_is_waited_for() + " (--ready-timeout)");
-    stop(kLate);
+    ask_who_is_waited_for([this](const std::vector<std::string>& lines) {
+      complain("up", "not ready after " + std::to_string(options_.ready_timeout) + " s, " +
+                         join(lines, "; ") + " (--ready-timeout)");
+      stop(kLate);
+    });
   }
 
   /// Until all are ready: nobody looks at a start that says nothing and knows what to do (OP-202).
   void tell_who_is_waited_for() {
-    const std::string text = who_is_waited_for();
-    complain("up", text);
-    net::service_notices().status(text);
+    ask_who_is_waited_for([this](const std::vector<std::string>& lines) {
+      for (const std::string& line : lines) {
+        complain("up", line);
+      }
+      net::service_notices().status(lines.front());
+    });
     waiting_.start(kToldAgain, [this] { tell_who_is_waited_for(); });
   }
 
@@ -382,7 +419,8 @@ class Installation {
     UpWorkers::Events events;
     events.start = [this](const RoleNames& names) {
       return start_process(names.process(),
-                           {"worker", "--config=" + options_.layout.worker_config(names.role)});
+                           {"worker", "--config=" + options_.layout.worker_config(names.role)},
+                           options_.layout.worker_health(names.role));
     };
     events.signal = [this](const std::string& process, int number) {
       supervisor_.signal(process, number);
@@ -532,8 +570,10 @@ class Installation {
   std::unique_ptr<auth::AuditLog> join_audit_;
   std::unique_ptr<JoinService> join_service_;
   std::unique_ptr<net::Listener> joining_;  ///< null: nobody joins by a token
-  std::unique_ptr<ReadyProbe> probe_;       ///< null: all are ready, or stopping
-  std::unique_ptr<UpWorkers> workers_;      ///< null: none
+  UpReport report_{loop_, {[this] { return supervisor_.states(); }, [this] { return left_out(); }}};
+  std::optional<ProcessSocket> admin_;
+  std::unique_ptr<ReadyProbe> probe_;   ///< null: all are ready, or stopping
+  std::unique_ptr<UpWorkers> workers_;  ///< null: none
   bool ready_ = false, stopping_ = false;
   int exit_status_ = 0;
 };

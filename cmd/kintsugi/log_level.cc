@@ -22,7 +22,7 @@ FlagTable flag_table(Options& options) {
   return {{"Options",
            {admin_flag(options.admin),
             {"process", "NAME|all", "proxy",
-             "whose: proxy, the name of a shard, worker-ROLE; all: of everyone with a socket "
+             "whose: proxy, up, the name of a shard, worker-ROLE; all: of everyone with a socket "
              "beside that of --admin",
              into(options.process)},
             {"for", "TIME", "", "after that it is what it was before: 30s, 10m, 2h",

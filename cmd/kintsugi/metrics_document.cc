@@ -7,6 +7,7 @@
 #include "controlplane/shard_metrics.h"
 #include "proxy/admin/metrics.h"
 #include "server/dispatcher_program.h"
+#include "server/up_metrics.h"
 #include "server/worker_metrics.h"
 
 namespace kintsugi::cmd {
@@ -70,11 +71,14 @@ int run_metrics_document(const std::vector<std::string>& arguments) {
       "\n## Worker\n\n`/metrics` of `kintsugi worker` (docs/configuration.md). Where several roles "
       "run, "
       "each series has the label `role` besides.\n\n%s"
-      "\n## Dispatcher\n\n`/metrics` of `kintsugi dispatcher` (docs/workers/eventing.md).\n\n%s",
+      "\n## Dispatcher\n\n`/metrics` of `kintsugi dispatcher` (docs/workers/eventing.md).\n\n%s"
+      "\n## Up\n\n`/metrics` of `kintsugi up` at `run/admin-up.sock`, of itself and of whether its "
+      "processes run.\n\n%s",
       kHead, table_of(proxy::metrics_about()).c_str(),
       table_of(controlplane::shard_metrics_about()).c_str(),
       table_of(server::worker_metrics_about()).c_str(),
-      table_of(server::dispatcher_metrics_about()).c_str());
+      table_of(server::dispatcher_metrics_about()).c_str(),
+      table_of(server::up_metrics_about()).c_str());
   return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "controlplane/admission/definition_admission.h"
 #include "krm/names.h"
 #include "net/congestion.h"
+#include "net/upstream.h"
 #include "server/deep_check.h"
 #include "server/files.h"
 #include "server/layout.h"
@@ -31,7 +32,7 @@ constexpr apiserver::ConcurrencyLimits kRequests;
 
 /// As typed.
 struct Options {
-  std::string join, name, replica, bind = "127.0.0.1", audit_log, audit_webhook,
+  std::string join, name, replica, bind = "127.0.0.1", advertise, audit_log, audit_webhook,
                                    claims_escalation = "refuse", congestion = "auto";
   std::string encryption;
   StoreFlags store;
@@ -76,6 +77,10 @@ FlagTable flag_table(Options& options) {
            {{"bind", "ADDRESS", "127.0.0.1", "address to listen on", into(options.bind)},
             {"port", "PORT", "0", "port to listen on; 0: that of the last run, or any",
              into(options.port)},
+            {"advertise", "URL", "by --bind and --port",
+             "https://HOST[:PORT] where the proxy and other shards come to it, such as that of a "
+             "Service; its certificate names the host",
+             into(options.advertise)},
             {"congestion", "auto|system|NAME", "auto",
              "how TCP connections find their rate: auto: to and from far peers by BBR, where the "
              "kernel has it; system: as the kernel does; NAME: by that algorithm",
@@ -161,6 +166,11 @@ Expected<void> check_options(const Options& options) {
   if (options.loops == 0 || options.loops > kMostLoops) {
     return fail(Errc::kConfig, "--loops: must be 1 to " + std::to_string(kMostLoops));
   }
+  if (const auto url = net::Url::parse(options.advertise);
+      !options.advertise.empty() && (!url || url->scheme != "https" || !url->path.empty())) {
+    return fail(Errc::kConfig,
+                "--advertise: \"" + options.advertise + "\" is not https://HOST[:PORT]");
+  }
   if (options.claims_escalation != "refuse" && options.claims_escalation != "allow") {
     return fail(Errc::kConfig, "--binding-claims-escalation: must be refuse or allow, not \"" +
                                    options.claims_escalation + "\"");
@@ -192,6 +202,7 @@ Expected<server::ShardOptions> understood(const Options& typed) {
   options.labels = std::move(*labels);
   options.address = typed.bind;
   options.port = typed.port;
+  options.advertised = typed.advertise;
   options.loops = typed.loops;
   options.concurrency = {typed.reads, typed.writes, typed.watch_starts};
   options.memory_budget = std::size_t{typed.memory_budget} << 20;

@@ -90,6 +90,12 @@ constexpr Question kOfProxy[] = {
     {"/ui/api/v1/workers?limit=500", "workers.json", "workers of this machine", true},
     {"/ui/api/v1/events?limit=500", "events.json", "what has happened of late", true},
 };
+constexpr Question kOfUp[] = {
+    {"/readyz?verbose", "readyz.txt", "which process is not ready, and why not"},
+    {"/debug/processes", "processes.json",
+     "its processes: since when, how often, how the last ended"},
+    {"/debug/log", "log-level.json", "what it logs"},
+};
 constexpr Question kOfOthers[] = {
     {"/livez", "livez.txt", "whether its loop turns"},
     {"/debug/log", "log-level.json", "what it logs"},
@@ -220,6 +226,8 @@ class Bundle {
     for (const auto& [name, socket] : sockets()) {
       if (name.starts_with("proxy")) {
         ask(name, socket, kOfProxy);
+      } else if (name == "up") {
+        ask(name, socket, kOfUp);
       } else {
         ask(name, socket, kOfOthers);
       }

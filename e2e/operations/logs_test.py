@@ -63,7 +63,7 @@ class Logs(unittest.TestCase):
         self.assertEqual(level("info", "--process", "shard-1").stdout, "info\n")
         log = installation.state / "logs/shard-1.log"
         self.assertIn("the log's level was changed", log.read_text())
-        self.assertEqual(level("--process", "all").stdout, "proxy: debug\nroot: debug\nshard-1: info\n")
+        self.assertEqual(level("--process", "all").stdout, "proxy: debug\nroot: debug\nshard-1: info\nup: debug\n")
         self.assertRegex(level("debug", "--for", "1s", "--process", "shard-1").stdout, r"^debug, in [01] s info again\n$")
         kit.eventually(lambda: level("--process", "shard-1").stdout == "info\n", what="the level before")
         pid = installation.pid("shard-1")

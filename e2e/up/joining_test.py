@@ -71,7 +71,7 @@ class Joining(unittest.TestCase):
         return file.with_suffix(".csr").read_text()
 
     def test_SE_147_a_shard_joins_and_serves(self):
-        secret, pin = token("shard", "far")
+        secret, pin = token("shard", "far", "--host", "localhost", "--host", "127.0.0.1")
         joined = self.join(secret, pin)
         self.assertEqual(joined.returncode, 0, joined.stderr)
         self.assertIn(f"kintsugi shard --join {self.dir} --name far", joined.stdout)
@@ -83,8 +83,10 @@ class Joining(unittest.TestCase):
         subject = subprocess.run(["openssl", "x509", "-noout", "-subject", "-in", self.dir / "pki" / "shard-far-client.crt"], check=True,
                                  capture_output=True, text=True).stdout
         self.assertIn("system:kintsugi:shard", subject)
+        place = kit.free_port()
         with (self.dir / "log").open("wb") as log:
-            shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(self.dir), "--name", "far", "--allow-root", "--labels", "place=far"],
+            shard = subprocess.Popen([str(kit.BINARY), "shard", "--join", str(self.dir), "--name", "far", "--allow-root", "--labels", "place=far",
+                                      "--port", str(place), "--advertise", f"https://localhost:{place}"],
                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             root = installation.client()
@@ -93,6 +95,7 @@ class Joining(unittest.TestCase):
             at = installation.client("/clusters/root:there")
             at.must("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello"}})
             port = (self.dir / "shards" / "far" / "port").read_text().strip()
+            self.assertEqual(root.must("GET", SHARDS + "/far")["spec"]["baseURL"], f"https://localhost:{place}", "where it says that it is")
             cluster = root.must("GET", "/apis/tenancy.kcp.io/v1alpha1/workspaces/there")["spec"]["cluster"]
             direct = kit.Client(f"https://127.0.0.1:{port}/clusters/{cluster}", installation.pki / "serving-ca.crt", installation.pki / "shard-admin.crt",
                                 installation.pki / "shard-admin.key")

@@ -12,7 +12,8 @@
 
 namespace kintsugi::server {
 
-ProcessSocket::ProcessSocket(net::Loop& loop, const std::string& path) : log_(loop), path_(path) {
+ProcessSocket::ProcessSocket(net::Loop& loop, const std::string& path, Pages pages)
+    : log_(loop), path_(path), pages_(std::move(pages)) {
   net::ListenerParams params;
   params.address = path;
   auto made = make_directories(std::filesystem::path(path).parent_path().string());
@@ -38,9 +39,9 @@ std::unique_ptr<http::RequestHandler> ProcessSocket::on_request(
   const std::string_view path = target.substr(0, question);
   const bool is_log = path == "/debug/log";
   const bool reads = head.method == "GET" || head.method == "HEAD";
+  const krm::Query query(question == std::string_view::npos ? std::string_view()
+                                                            : target.substr(question + 1));
   if (is_log && (reads || head.method == "PUT")) {
-    const krm::Query query(question == std::string_view::npos ? std::string_view()
-                                                              : target.substr(question + 1));
     return log_.on_request(head, stream, query);
   }
   if (!reads) {
@@ -48,9 +49,27 @@ std::unique_ptr<http::RequestHandler> ProcessSocket::on_request(
         head, stream, 405,
         is_log ? "only GET and PUT are served here\n" : "only GET is served here\n");
   }
-  return path == "/livez"
-             ? serving::answer_text(head, stream, 200, "ok\n")
-             : serving::answer_text(head, stream, 404, "there are /debug/log and /livez\n");
+  if (path == "/livez") {
+    return serving::answer_text(head, stream, 200, "ok\n");
+  }
+  if (const auto page = pages_.find(path); page != pages_.end()) {
+    return page->second(head, stream, query);
+  }
+  std::string there = "there are /debug/log, /livez";
+  for (const auto& [name, page] : pages_) {
+    there += ", " + name;
+  }
+  return serving::answer_text(head, stream, 404, there + "\n");
+}
+
+ProcessSocket::Page readiness_page(std::function<std::string()> not_ready) {
+  return [not_ready = std::move(not_ready)](const http::RequestHead& head,
+                                            http::ResponseStream& stream,
+                                            const krm::Query& /*query*/) {
+    const std::string why = not_ready();
+    return serving::answer_text(head, stream, why.empty() ? 200 : 500,
+                                why.empty() ? "ok" : "[-]shard failed: " + why + "\n");
+  };
 }
 
 }  // namespace kintsugi::server

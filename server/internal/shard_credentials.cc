@@ -24,8 +24,9 @@ ShardCredentials::ShardCredentials(const Layout& layout, const std::string& shar
       name_("shard-" + shard),
       revocations_(std::move(revocations)) {}
 
-Expected<void> ShardCredentials::ensure(const std::string& address) const {
-  if (auto made = pki_.ensure_server(name_, {address, "127.0.0.1", "::1", "localhost"}); !made) {
+Expected<void> ShardCredentials::ensure(std::vector<std::string> hosts) const {
+  hosts.insert(hosts.end(), {"127.0.0.1", "::1", "localhost"});
+  if (auto made = pki_.ensure_server(name_, hosts); !made) {
     return made;
   }
   return pki_.ensure_shard_client(name_);

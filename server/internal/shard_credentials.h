@@ -24,8 +24,9 @@ class ShardCredentials {
 
   /// The shard's serving certificate and its own at other shards, made where there are none or a
   /// third of their life is over.
+  /// @param hosts  that the serving one names besides loopback
   /// @error kIo, kConfig.
-  [[nodiscard]] Expected<void> ensure(const std::string& address) const;
+  [[nodiscard]] Expected<void> ensure(std::vector<std::string> hosts) const;
 
   /// What the shard serves with. Read again while it runs, as a set.
   struct Serving {

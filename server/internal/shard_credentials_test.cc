@@ -32,7 +32,7 @@ class ShardCredentialsTest : public ::testing::Test {
 TEST_F(ShardCredentialsTest, WhenEnsured_EverythingLoadsAndHasAnEnd) {
   const ShardCredentials credentials = make();
   EXPECT_FALSE(credentials.load_serving()) << "there is no serving certificate yet";
-  ASSERT_TRUE(credentials.ensure("127.0.0.1"));
+  ASSERT_TRUE(credentials.ensure({"127.0.0.1"}));
   const auto serving = credentials.load_serving();
   ASSERT_TRUE(serving) << serving.error().to_string();
   EXPECT_NE(serving->tls, nullptr);
@@ -51,7 +51,7 @@ TEST_F(ShardCredentialsTest, WhenEnsured_EverythingLoadsAndHasAnEnd) {
 
 TEST_F(ShardCredentialsTest, WhenFollowed_EveryFileOfTheSetIsAmongThem) {
   const ShardCredentials credentials = make({"/crl/client", "/crl/header", "/crl/backend", {}});
-  ASSERT_TRUE(credentials.ensure("127.0.0.1"));
+  ASSERT_TRUE(credentials.ensure({"127.0.0.1"}));
   ASSERT_TRUE(make().load_serving()) << "makes the account key";
   const std::vector<std::string> followed = credentials.followed();
   const auto follows = [&](const std::string& path) {
@@ -68,7 +68,7 @@ TEST_F(ShardCredentialsTest, WhenFollowed_EveryFileOfTheSetIsAmongThem) {
 
 TEST_F(ShardCredentialsTest, WhenAListIsMissing_NothingOfTheSetIsTaken) {
   const ShardCredentials credentials = make({layout.dir + "/none.pem", "", "", {}});
-  ASSERT_TRUE(credentials.ensure("127.0.0.1"));
+  ASSERT_TRUE(credentials.ensure({"127.0.0.1"}));
   const auto serving = credentials.load_serving();
   ASSERT_FALSE(serving);
   EXPECT_EQ(serving.error().code(), Errc::kConfig);

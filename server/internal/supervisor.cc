@@ -27,7 +27,9 @@ struct Supervisor::Child {
   Process process;
   pid_t pid = 0;
   bool term_sent = false;
-  TimePoint started{};
+  TimePoint started{}, ended{};
+  std::uint64_t starts = 0;
+  std::string last_end;
   Duration pause = kFirstPause;
   net::Timer timer;
   Child(Process p, net::Loop& loop) : process(std::move(p)), timer(loop) {}
@@ -66,6 +68,7 @@ Expected<void> Supervisor::launch(Child& child) {
   }
   child.pid = pid;
   child.started = Clock::now();
+  ++child.starts;
   child.term_sent = false;
   return write_file(child.process.pid_file, std::to_string(pid) + "\n");
 }
@@ -100,6 +103,8 @@ void Supervisor::reap() {
     }
     Child& child = **found;
     child.pid = 0;
+    child.ended = Clock::now();
+    child.last_end = how_child_ended(status);
     ::unlink(child.process.pid_file.c_str());
     if (stopping_) {
       continue;
@@ -149,6 +154,17 @@ void Supervisor::stop_next() {
   if (stopped_) {
     std::exchange(stopped_, nullptr)();
   }
+}
+
+std::vector<Supervisor::State> Supervisor::states() const {
+  std::vector<State> out;
+  const TimePoint now = Clock::now();
+  for (const auto& child : children_) {
+    out.push_back({child->process.name, child->process.socket, child->pid,
+                   now - (child->pid > 0 ? child->started : child->ended),
+                   child->starts > 0 ? child->starts - 1 : 0, child->last_end});
+  }
+  return out;
 }
 
 std::size_t Supervisor::running() const noexcept {

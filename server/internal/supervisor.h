@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +23,15 @@ class Supervisor {
     std::vector<std::string> arguments;  ///< argv without the program
     std::string log_file, pid_file;
     std::string program = {};  ///< "": that of all others
+    std::string socket = {};   ///< where it is asked for /readyz; "": it is ready while it runs
+  };
+  /// One of them as it is now.
+  struct State {
+    std::string name, socket;
+    pid_t pid = 0;     ///< 0: it has ended, and is started again
+    Duration since{};  ///< its last start, or its end
+    std::uint64_t restarts = 0;
+    std::string last_end;  ///< "exit 1", "signal 9"; "": it never ended
   };
   struct Events {
     std::function<void(const std::string& name, int status)>
@@ -44,6 +54,8 @@ class Supervisor {
   /// `patience` has passed, then SIGKILL; `done` when none is left.
   void stop_all(Duration patience, std::function<void()> done);
   [[nodiscard]] std::size_t running() const noexcept;
+  /// In the order of their starts.
+  [[nodiscard]] std::vector<State> states() const;
 
  private:
   struct Child;

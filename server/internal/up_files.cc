@@ -126,7 +126,10 @@ std::uint16_t port_of_proxy(const UpOptions& options, std::uint32_t index) {
 }
 
 std::string url_of_proxy(const UpOptions& options, std::uint32_t index) {
-  return "https://" + local_host(options) + ":" + std::to_string(port_of_proxy(options, index));
+  const std::string host = local_host(options);
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return "https://" + (is_ipv6 ? "[" + host + "]" : host) + ":" +
+         std::to_string(port_of_proxy(options, index));
 }
 
 const std::string& region_of(const UpOptions& options, std::uint32_t index) {

@@ -5,54 +5,12 @@
 #include <optional>
 
 #include "base/log.h"
+#include "server/internal/gathered.h"
 #include "serving/answer.h"
 #include "serving/metrics_answer.h"
 #include "serving/waiting_request.h"
 
 namespace kintsugi::server {
-namespace {
-
-/// Answers of all parts, and what to do with them: when the last is there, or time is up.
-template <class Answer>
-struct Gathered : std::enable_shared_from_this<Gathered<Answer>> {
-  Gathered(net::Loop& loop, std::size_t count, std::function<void(Gathered&)> then)
-      : answers(count), missing(count), done(std::move(then)), timer(loop) {}
-  void take(std::size_t i, Answer answer) {
-    if (done && !answers[i]) {
-      answers[i] = std::move(answer);
-      if (--missing == 0) {
-        finish();
-      }
-    }
-  }
-  void finish() {
-    timer.cancel();
-    if (const auto then = std::exchange(done, nullptr)) {
-      then(*this);
-    }
-  }
-  std::vector<std::optional<Answer>> answers;
-  std::size_t missing;
-  std::function<void(Gathered&)> done;
-  net::Timer timer;
-};
-
-/// @param ask  (part, done)
-template <class Answer, class Ask>
-void gather(net::Loop& loop, Duration patience, const std::vector<WorkerPart*>& parts, Ask ask,
-            std::function<void(Gathered<Answer>&)> then) {
-  const auto all = std::make_shared<Gathered<Answer>>(loop, parts.size(), std::move(then));
-  if (parts.empty()) {
-    all->finish();
-    return;
-  }
-  all->timer.start(patience, [all] { all->finish(); });
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    ask(*parts[i], [all, i](Answer answer) { all->take(i, std::move(answer)); });
-  }
-}
-
-}  // namespace
 
 class WorkerListeners::Pages final : public http::Handler {
  public:
@@ -96,7 +54,7 @@ class WorkerListeners::Pages final : public http::Handler {
   void gather_health(const std::string& target, Done answer) {
     gather<RoleHealth>(
         owner_.loop_, owner_.params_.patience, owner_.parts_,
-        [](WorkerPart& part, auto done) { part.ask_health(std::move(done)); },
+        [](WorkerPart* part, auto done) { part->ask_health(std::move(done)); },
         [this, target, answer](Gathered<RoleHealth>& all) {
           std::vector<RoleHealth> roles;
           for (std::size_t i = 0; i < all.answers.size(); ++i) {
@@ -120,8 +78,8 @@ class WorkerListeners::Pages final : public http::Handler {
   template <class Done>
   void gather_errors(WorkerPart& part, Done answer) {
     gather<HealthPage>(
-        owner_.loop_, owner_.params_.patience, {&part},
-        [](WorkerPart& one, auto done) { one.ask_errors(std::move(done)); },
+        owner_.loop_, owner_.params_.patience, std::vector<WorkerPart*>{&part},
+        [](WorkerPart* one, auto done) { one->ask_errors(std::move(done)); },
         [role = part.role(), answer](Gathered<HealthPage>& all) {
           answer(all.answers.front().value_or(no_errors_page(role)));
         });
@@ -131,7 +89,7 @@ class WorkerListeners::Pages final : public http::Handler {
   void gather_metrics(Done answer) {
     gather<std::string>(
         owner_.loop_, owner_.params_.patience, owner_.parts_,
-        [](WorkerPart& part, auto done) { part.ask_metrics(std::move(done)); },
+        [](WorkerPart* part, auto done) { part->ask_metrics(std::move(done)); },
         [this, answer](Gathered<std::string>& all) {
           std::string own = owner_.params_.own_metrics();
           if (!owner_.params_.labels) {

@@ -196,7 +196,7 @@ std::string reason_of(int status, std::string_view body) {
     const std::string_view line = next_line(body);
     constexpr std::string_view kFailed = " failed: ";
     const std::size_t at = line.find(kFailed);
-    if (line.starts_with("[-]") && at != std::string_view::npos) {
+    if (at != std::string_view::npos) {
       return std::string(line.substr(at + kFailed.size()));
     }
   }
