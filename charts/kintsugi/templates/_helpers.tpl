@@ -45,6 +45,18 @@ backend:
 {{- if (include "kintsugi.proxy" . | fromYaml).mappings }}
 mapping_file: /etc/kintsugi/config/path-mapping.yaml
 {{- end }}
+{{- if .Values.etcd.endpoints }}
+store:
+  type: etcd
+  endpoints:
+    {{- toYaml .Values.etcd.endpoints | nindent 4 }}
+  prefix: {{ .Values.etcd.prefix }}
+{{- if .Values.etcd.secret }}
+  ca_file: /etc/kintsugi/etcd/ca.crt
+  cert_file: /etc/kintsugi/etcd/tls.crt
+  key_file: /etc/kintsugi/etcd/tls.key
+{{- end }}
+{{- end }}
 {{- if .Values.ui.enabled }}
 ui:
   enabled: true

@@ -2,6 +2,7 @@
 package chart
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -139,6 +140,7 @@ proxy:
   extraVolumes: [{name: more, emptyDir: {}}]
   extraVolumeMounts: [{name: more, mountPath: /more}]
 ui: {enabled: true}
+etcd: {endpoints: ["https://etcd-0:2379", "https://etcd-1:2379"], prefix: /own/proxy, secret: etcd-client}
 tracing: {endpoint: "http://collector:4318", samplingPerMillion: 1000}
 workers:
   - {name: messaging, replicas: 2, kubeconfigSecret: own, resources: {limits: {memory: 1Gi}}, config: {data_dir: /elsewhere, roles: {messaging: {}}}}
@@ -154,10 +156,15 @@ workers:
 		t.Error("replicas beside an autoscaler")
 	}
 	data := at(objects["ConfigMap"], "data").(map[string]any)
-	for _, text := range []string{"wildcard: deny", "port: 9443", "mapping_file:", "address: 0.0.0.0", "ui:\n  enabled: true", "endpoint: http://collector:4318"} {
+	for _, text := range []string{"wildcard: deny", "port: 9443", "mapping_file:", "address: 0.0.0.0", "ui:\n  enabled: true",
+		"store:\n  ca_file: /etc/kintsugi/etcd/ca.crt\n  cert_file: /etc/kintsugi/etcd/tls.crt\n  endpoints:\n  - https://etcd-0:2379\n  - https://etcd-1:2379\n  key_file: /etc/kintsugi/etcd/tls.key\n  prefix: /own/proxy\n  type: etcd\n", "endpoint: http://collector:4318"} {
 		if !strings.Contains(data["proxy.yaml"].(string), text) {
 			t.Errorf("no %q in %s", text, data["proxy.yaml"])
 		}
+	}
+	pod := at(objects["Deployment"], "spec", "template", "spec").(map[string]any)
+	if mounts := pod["containers"].([]any)[0].(map[string]any)["volumeMounts"].([]any); len(mounts) != len(pod["volumes"].([]any)) || len(mounts) != 10 {
+		t.Errorf("%v of %v", mounts, pod["volumes"])
 	}
 	if !strings.Contains(data["path-mapping.yaml"].(string), "backend: https://root.kcp:6443") {
 		t.Error(data["path-mapping.yaml"])
@@ -180,6 +187,76 @@ workers:
 	if at(objects["Service"], "spec", "loadBalancerClass") != "example.com/own" {
 		t.Error(objects["Service"])
 	}
+}
+
+const eu = `
+etcd: {endpoints: ["https://etcd-0:2379", "https://etcd-1:2379"], secret: etcd-client}
+tracing: {endpoint: "http://collector:4318", samplingPerMillion: 1000}
+shards:
+  - {name: root, secret: root-files}
+  - {name: eu, replicas: 3, secret: eu-files, labels: {region: eu-west-1, cloud: aws}, storage: 10Gi, storageClass: fast,
+     resources: {limits: {memory: 2Gi}}, extraArgs: [--loops=2], tolerations: [{key: edge, operator: Exists}]}
+`
+
+func TestOP_T805_Shards(t *testing.T) {
+	objects := must(t, eu)
+	for _, kind := range []string{"Service/front-root", "StatefulSet/front-root", "Service/front-eu", "StatefulSet/front-eu", "PodDisruptionBudget/front-eu"} {
+		if objects[kind] == nil {
+			t.Errorf("no %s", kind)
+		}
+	}
+	if objects["PodDisruptionBudget/front-root"] != nil {
+		t.Error("a budget of one process lets nobody drain its node")
+	}
+	for _, name := range []string{"root", "eu"} {
+		set := at(objects["StatefulSet/front-"+name], "spec").(map[string]any)
+		pod := at(set, "template", "spec").(map[string]any)
+		container := pod["containers"].([]any)[0].(map[string]any)
+		if set["serviceName"] != "front-"+name || pod["automountServiceAccountToken"] != false {
+			t.Error(set)
+		}
+		text := strings.Join(strings.Fields(strings.Trim(toText(container["args"]), "[]")), "\n") + "\n"
+		for _, argument := range []string{"shard", "--join=/var/lib/kintsugi", "--name=" + name, "--replica=$(POD)", "--bind=0.0.0.0", "--port=6443",
+			"--advertise=https://front-" + name + ".edge.svc:6443", "--store=etcd=https://etcd-0:2379,https://etcd-1:2379",
+			"--etcd-ca-file=/etc/kintsugi/etcd/ca.crt", "--tracing-endpoint=http://collector:4318"} {
+			if !strings.Contains(text, argument+"\n") {
+				t.Errorf("no %s in %s", argument, text)
+			}
+		}
+		mounts, volumes := map[string]string{}, map[string]bool{}
+		for _, one := range container["volumeMounts"].([]any) {
+			mounts[at(one, "name").(string)] = at(one, "mountPath").(string)
+		}
+		for _, one := range pod["volumes"].([]any) {
+			volumes[at(one, "name").(string)] = true
+		}
+		claims, _ := set["volumeClaimTemplates"].([]any)
+		for _, one := range claims {
+			volumes[at(one, "metadata", "name").(string)] = true
+		}
+		for mount := range mounts {
+			if !volumes[mount] {
+				t.Errorf("%s has no volume", mount)
+			}
+		}
+		if len(mounts) != len(volumes) || mounts["files"] != "/var/lib/kintsugi/pki" {
+			t.Errorf("%v of %v", mounts, volumes)
+		}
+		if _, joins := mounts["root"]; joins != (name == "eu") || (len(claims) == 1) != (name == "eu") {
+			t.Errorf("%s: %v, %v", name, mounts, claims)
+		}
+	}
+	eus := at(objects["StatefulSet/front-eu"], "spec").(map[string]any)
+	if eus["replicas"] != float64(3) || at(eus["volumeClaimTemplates"].([]any)[0], "spec", "storageClassName") != "fast" {
+		t.Error(eus)
+	}
+	if text := toText(at(eus, "template", "spec", "containers")); !strings.Contains(text, "--labels=cloud=aws,region=eu-west-1") || !strings.Contains(text, "--loops=2") {
+		t.Error(text)
+	}
+}
+
+func toText(value any) string {
+	return fmt.Sprint(value)
 }
 
 func TestOP_T805_ValuesOfKcpsChart(t *testing.T) {
@@ -257,6 +334,13 @@ func TestOP_T805_BadValuesAreNamed(t *testing.T) {
 		"tracing: {samplingPerMillion: 2000000}":             "samplingPerMillion",
 		"workers: [{name: a, kubeconfigSecret: b}]":          "config",
 		"proxy: {certificateIssuer: {kind: Own}}":            "kind",
+		"etcd: {endpoints: ['etcd:2379']}":                   "endpoints",
+		"shards: [{name: eu, secret: a}]":                    "etcd.endpoints",
+		"shards: [{name: eu}]":                               "secret",
+		"shards: [{name: Eu, secret: a}]":                    "name",
+		"shards: [{name: eu, secret: a, storage: much}]":     "storage",
+		"shards: [{name: eu, secret: a, replicas: 0}]":       "replicas",
+		"etcd: {members: 3}":                                 "members",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), named) {
 			t.Errorf("%s: %v", values, err)
