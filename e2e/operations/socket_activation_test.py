@@ -1,14 +1,12 @@
 """A proxy at sockets that somebody else has open, as systemd's kintsugi-proxy.socket gives them: its port is there while it is not (OP-211)."""
 import os
-import signal
 import socket
 import subprocess
-import sys
 import threading
 import unittest
 
 import kit
-from given_sockets import GIVE
+from given_sockets import Given, listening
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -18,35 +16,10 @@ def setUpModule():
     installation = kit.Installation(shards=1).start_for()
 
 
-class Given(kit.Proxy):
-    """Listens at sockets that are given to it."""
-
-    def __init__(self, *sockets, **more):
-        super().__init__(installation, **more)
-        self.sockets = sockets
-
-    def start(self):
-        with self.log.open("ab") as log:
-            numbers = [one.fileno() for one in self.sockets]
-            self.process = subprocess.Popen([sys.executable, "-c", GIVE, str(len(numbers)), *map(str, numbers), self.program, "proxy", "--config",
-                                             str(self.dir / "proxy.yaml")], stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=numbers)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
-
-
-def listening(family=socket.AF_INET, address="127.0.0.1"):
-    made = socket.socket(family)
-    made.bind((address, 0))
-    made.listen(4096)
-    return made
-
-
 class Activation(unittest.TestCase):
     def test_OP_211_nobody_is_refused_while_it_is_started_again(self):
         with listening() as port:
-            proxy = Given(port, change={"shutdown": {"delay_ms": 0, "grace_ms": 5000}}, loops=2)
+            proxy = Given(installation, port, change={"shutdown": {"delay_ms": 0, "grace_ms": 5000}}, loops=2)
             unused, proxy.port = proxy.port, port.getsockname()[1]
             refused, answered, ends = [], [0], threading.Event()
 
@@ -86,7 +59,7 @@ class Activation(unittest.TestCase):
 
     def test_OP_211_several_sockets(self):
         with listening() as first, listening(socket.AF_INET6, "::1") as second:
-            proxy = Given(first, second)
+            proxy = Given(installation, first, second)
             proxy.start()
             try:
                 for port in (first.getsockname()[1], second.getsockname()[1]):
@@ -100,7 +73,7 @@ class Activation(unittest.TestCase):
     def test_OP_211_what_is_no_socket_that_listens(self):
         with socket.socket() as idle, listening() as port, listening() as another, listening() as third:
             for given, wanted in (((port, idle), "LISTEN_FDS: descriptor 4 is no TCP socket that listens"), ((port, another, third), "LISTEN_FDS: 3 sockets, and loops: 2")):
-                proxy = Given(*given)
+                proxy = Given(installation, *given)
                 proxy.start()
                 self.assertEqual(proxy.process.wait(120), 1)
                 self.assertIn(wanted, proxy.text())

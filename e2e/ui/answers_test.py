@@ -101,6 +101,36 @@ class Answers(unittest.TestCase):
             self.installation.kill(victim, signal.SIGCONT)
             connection.close()
 
+    def sent(self):
+        """Requests that the proxy has passed on."""
+        page = self.admin.get("/metrics").body.decode()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in page.splitlines() if line.startswith("kintsugi_shard_request_duration_seconds_count"))
+
+    def test_OP708_who_looks_at_what_rests_costs_little(self):
+        """Between two signs of life: nothing of views that rest, a line a second of what goes on by itself, and no shard is asked for it."""
+        kit.eventually(lambda: [one["up"] for one in self.view("shards")["items"]] == [True] * 3, 30, "shards that are up")
+        kit.rests(lambda: self.view("events")["total"], 2)
+        views = ("overview", "shards", "streams", "slices", "partitions", "sets", "events")
+        connection = self.admin.connect()
+        connection.request("GET", "/ui/api/v1/live?views=" + ",".join(views))
+        answer = connection.getresponse()
+        lines, asked, ticks = [], None, 0
+        try:
+            while ticks < 3:
+                text = answer.readline()
+                line = json.loads(text)
+                ticks += line["op"] == "tick"
+                asked = self.sent() if ticks == 1 and asked is None else asked  # from there on
+                if ticks:
+                    lines.append((line, len(text)))
+            more = self.sent() - asked
+        finally:
+            connection.close()
+        told = [line for line, _ in lines if line["op"] != "tick"]
+        self.assertLessEqual({line["view"] for line in told}, {"overview", "shards"}, told)
+        self.assertLessEqual(sum(size for _, size in lines), 10 * 4096)
+        self.assertEqual(more, 0, "shards were asked")
+
     def test_OP705_twenty_may_look(self):
         open_ones = []
         try:
