@@ -66,17 +66,19 @@ void Index::drop_parent(std::string_view child, std::uint64_t mark) {
   write_cluster(child, before, now);
 }
 
-/// How much speaks for a report: 2 where only the shard `root` can be right and it is that, 1 when
-/// the Workspace that it names as its owner names it, 0 nothing.
+/// How much speaks for a report: most where only the shard `root` can be right and it is that, less
+/// when the Workspace that it names as its owner names it, there more for one that is active
+/// (GR-411), 0 nothing.
 int Index::rank(std::string_view name, const ClusterRecord& record, const Report& report) const {
   if (name == kRootName || report.home) {
     const ShardInfo* shard = facts_.shard(report.shard);
-    return shard != nullptr && shard->spec.name == kRootName ? 2 : 0;
+    return shard != nullptr && shard->spec.name == kRootName ? 4 : 0;
   }
   const auto& parents = record.parents;
   const bool confirmed =
       report.owner != 0 && std::find(parents.begin(), parents.end(), report.owner) != parents.end();
-  return confirmed ? 1 : 0;
+  const int by_owner = confirmed ? 2 : 0;
+  return by_owner != 0 && !report.inactive ? by_owner + 1 : by_owner;
 }
 
 /// Puts the report that counts behind the others: one of highest rank, and that is the one that

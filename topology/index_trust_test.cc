@@ -134,5 +134,25 @@ TEST_F(IndexTest, KK103_WhenAnOwnedClusterSaysAPath_ItHasNone) {
   expect_unknown("other");
 }
 
+TEST_F(IndexTest, GR411_OfTwoThatHaveAClusterTheActiveOneIsAsked) {
+  fixture();
+  const auto report = [](bool inactive) {
+    ClusterReport out = owned("one", "root", "org", "root:org", {});
+    out.inactive = inactive;
+    return out;
+  };
+  for (const ShardId first : {beta, gama}) {  // whichever is heard first
+    index.delete_cluster(beta, "one");
+    index.delete_cluster(gama, "one");
+    index.upsert_cluster(first, report(first == beta));
+    index.upsert_cluster(first == beta ? gama : beta, report(first != beta));
+    expect("root:org", "gama", "one");
+    EXPECT_FALSE(index.now().cluster("one")->inactive);
+  }
+  index.upsert_cluster(gama, report(true));
+  index.upsert_cluster(beta, report(false));
+  expect("root:org", "beta", "one");
+}
+
 }  // namespace
 }  // namespace kintsugi::topology

@@ -9,10 +9,13 @@ import kit
 import restore_drill
 from restore_drill import tool
 
+LOGICAL_CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+MIGRATIONS = "/apis/migration.kcp.io/v1alpha1/logicalclustermigrations"
+
 
 def load_tests(loader, _tests, _pattern):
     suite = unittest.TestSuite()
-    for case in (restore_drill.Drill, Merged, Checked, Refused):
+    for case in (restore_drill.Drill, Merged, Checked, Moved, Refused):
         suite.addTests(loader.loadTestsFromTestCase(case))
     return suite
 
@@ -96,6 +99,45 @@ class Checked(unittest.TestCase):
                      f"APIBinding root/takes: its APIExport {new}/offer is missing", "3 to look at"):
             self.assertIn(line, said)
         self.assertIn("no installation is there", tool("restore", "--check", installation.dir / "nowhere", expect=1))
+
+
+class Moved(unittest.TestCase):
+    def test_GR_411_what_has_moved_since_is_served_at_one_place(self):
+        up = kit.Installation(shards=3).start_for(self)
+        backups, later = up.dir / "backups", up.dir / "later"
+        up.make_workspace("wanders", selector={"name": "shard-1"})
+        client = up.client("/clusters/root:wanders")
+        client.must("POST", restore_drill.MAPS, restore_drill.config_map("before", "x"))
+        cluster = client.must("GET", LOGICAL_CLUSTER)["metadata"]["annotations"]["kcp.io/cluster"]
+        tool("backup", "--dir", up.state, "--to", backups)
+        root = up.client()
+        root.must("POST", MIGRATIONS, {"apiVersion": "migration.kcp.io/v1alpha1", "kind": "LogicalClusterMigration", "metadata": {"name": "away"},
+                                       "spec": {"logicalCluster": cluster, "destinationShard": "shard-2"}})
+        kit.eventually(lambda: root.must("GET", f"{MIGRATIONS}/away").get("status", {}).get("phase") == "Completed", 60, "the move")
+        kit.eventually(lambda: client.must("POST", restore_drill.MAPS, restore_drill.config_map("after", "y")), 30)
+        tool("backup", "--dir", up.state, "--to", later)
+        up.stop()
+        (up.state / "shards" / "shard-1" / "data").rename(up.dir / "lost")
+        said = tool("restore", "--from", backups, "--to", up.state, "--only", "shard/shard-1")
+        self.assertIn(f"inactive here: logical cluster {cluster}, which is at shard/shard-2", said)
+        self.assertIn(f"LogicalCluster {cluster}: is at shard/shard-1 and shard/shard-2", tool("restore", "--check", up.state, expect=3))
+        for _ in range(2):  # whichever shard is heard first
+            self.is_at_shard_2_alone(up, client, cluster)
+        # What rests is not what counts: the other one is not made to rest, too.
+        (up.state / "shards" / "shard-2" / "data").rename(up.dir / "lost-too")
+        self.assertNotIn("inactive here", tool("restore", "--from", later, "--to", up.state, "--only", "shard/shard-2"))
+        self.is_at_shard_2_alone(up, client, cluster)
+
+    def is_at_shard_2_alone(self, up, client, cluster):
+        (up.state / "ready").unlink(missing_ok=True)
+        up.start(deadline=60)
+        kit.eventually(lambda: client.get(f"{restore_drill.MAPS}/after").status == 200, 30, "what was written after the move")
+        self.assertEqual(client.must("GET", LOGICAL_CLUSTER)["metadata"]["annotations"]["core.kcp.io/shard"], "shard-2")
+        pki = up.pki
+        there = kit.Client(f"{up.shard_url('shard-1')}/clusters/{cluster}", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
+        refused = there.request("POST", restore_drill.MAPS, restore_drill.config_map("elsewhere", "z"))
+        self.assertEqual(refused.status, 403, refused)
+        up.stop()
 
 
 class Refused(unittest.TestCase):

@@ -12,6 +12,7 @@
 #include "krm/json.h"
 #include "server/backup/backup_program.h"
 #include "server/backup/internal/installation_snapshot.h"
+#include "server/backup/internal/parked_clusters.h"
 #include "server/program.h"
 
 namespace kintsugi::server {
@@ -42,7 +43,10 @@ class RestoreCheck {
     const std::vector<StoreFolder>& stores = (*source)->stores();
     for (std::size_t i = 0; i < stores.size(); ++i) {
       here_.insert(stores[i].name);
-      const auto damaged = (*source)->read(i, [this](const store::EntryView& row) {
+      const auto damaged = (*source)->read(i, [this, i, &stores](const store::EntryView& row) {
+        if (std::string cluster = logical_cluster_of(row.key); !cluster.empty()) {
+          places_[std::move(cluster)].push_back(stores[i].name);
+        }
         take(row);
         return Expected<void>();
       });
@@ -58,6 +62,11 @@ class RestoreCheck {
     look_at_workspaces();
     look_at_clusters();
     look_at_bindings();
+    for (const auto& [cluster, places] : places_) {
+      if (places.size() > 1) {
+        found_.push_back("LogicalCluster " + cluster + ": is at " + join(places, " and "));
+      }
+    }
     std::vector<std::string> elsewhere;
     for (const auto& [key, shard] : objects_.at(std::string(kShards))) {
       const std::string name(shard.text({"metadata", "name"}));
@@ -152,7 +161,8 @@ class RestoreCheck {
                                                           {std::string(kExports), {}},
                                                           {std::string(kBindings), {}},
                                                           {std::string(kShards), {}}};
-  std::set<std::string, std::less<>> here_;  // stores
+  std::set<std::string, std::less<>> here_;                              // stores
+  std::map<std::string, std::vector<std::string>, std::less<>> places_;  // stores by cluster
   std::vector<std::string> found_;
   std::size_t unread_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "server/backup/internal/backup_set.h"
 #include "server/backup/internal/etcd_restorer.h"
 #include "server/backup/internal/installation.h"
+#include "server/backup/internal/parked_clusters.h"
 #include "server/backup/internal/restorer.h"
 #include "server/files.h"
 #include "server/program.h"
@@ -65,6 +67,13 @@ class InstallationRestore {
       return sound;
     }
     age_ = std::max<std::int64_t>(unix_seconds() - manifest().time, 0);
+    if (!options_.only.empty()) {
+      auto beside = ParkedClusters::beside(options_.layout, options_.only);
+      if (!beside) {
+        return fail(std::move(beside.error()).at("what is in the other stores"));
+      }
+      parked_ = std::move(*beside);
+    }
     return make();
   }
 
@@ -91,6 +100,9 @@ class InstallationRestore {
       std::printf(
           "Workspaces that were made or moved since then are known to root and not to this store, "
           "or the other way round: `kintsugi restore --check` names them.\n");
+      for (const std::string& cluster : parked_->parked()) {
+        std::printf("  inactive here: logical cluster %s\n", cluster.c_str());
+      }
     }
   }
 
@@ -203,13 +215,18 @@ class InstallationRestore {
   /// @param folder  of the store, where it is not in etcd
   Expected<void> restore_store_into(const std::string& name, const std::string& folder) {
     tell_("writing " + name);
-    auto store = in_etcd() ? etcd_->restore(set_, chain_, key_, name, age_)
-                           : restore_one(set_, chain_, key_, name, folder, age_);
+    auto store = in_etcd() ? etcd_->restore(set_, chain_, key_, name, age_, parked_of(name))
+                           : restore_one(set_, chain_, key_, name, folder, age_, parked_of(name));
     if (!store) {
       return fail(std::move(store.error()).at(name));
     }
     stores_.emplace_back(name, *store);
     return {};
+  }
+
+  /// What the store may not serve because another one has it; of a shard that is restored alone.
+  [[nodiscard]] ParkedClusters* parked_of(const std::string& name) {
+    return parked_ && name == options_.only && name != "proxy" ? &*parked_ : nullptr;
   }
 
   const RestoreOptions& options_;
@@ -219,6 +236,7 @@ class InstallationRestore {
   std::vector<BackupManifest> chain_;
   std::string target_;
   std::unique_ptr<EtcdRestorer> etcd_;  ///< null: into folders
+  std::optional<ParkedClusters> parked_;
   std::int64_t age_ = 0;
   std::vector<std::pair<std::string, RestoredStore>> stores_;
 };

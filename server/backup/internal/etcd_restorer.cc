@@ -45,14 +45,15 @@ Expected<void> EtcdRestorer::open(const std::vector<std::string>& names,
 Expected<RestoredStore> EtcdRestorer::restore(const BackupSet& set,
                                               const std::vector<BackupManifest>& chain,
                                               const Secret& key, const std::string& name,
-                                              std::int64_t age) {
+                                              std::int64_t age, ParkedClusters* parked) {
   const BackedUpStore& last = *chain.back().find(name);
   const auto place = std::find(names_.begin(), names_.end(), name) - names_.begin();
   store::EtcdMaker& maker = *makers_[static_cast<std::size_t>(place)];
   const auto after = restored_revision(last, age);
   auto done = after ? maker.begin(*after) : fail(after.error().clone());
-  done = done ? each_restored_row(set, chain, key, name, age,
-                                  [&](const store::EntryView& row) { return maker.put(row); })
+  done = done ? each_restored_row(
+                    set, chain, key, name, age,
+                    [&](const store::EntryView& row) { return maker.put(row); }, parked)
               : std::move(done);
   const auto made = done ? maker.check() : fail(std::move(done.error()));
   done = made ? check_count(last, made->rows) : fail(made.error().clone());

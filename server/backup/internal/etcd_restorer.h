@@ -29,7 +29,7 @@ class EtcdRestorer {
   [[nodiscard]] Expected<RestoredStore> restore(const BackupSet& set,
                                                 const std::vector<BackupManifest>& chain,
                                                 const Secret& key, const std::string& name,
-                                                std::int64_t age);
+                                                std::int64_t age, ParkedClusters* parked = nullptr);
   /// What the process of a store finds in its folder: where it is, so that it does not begin
   /// another one there. @error kIo.
   [[nodiscard]] Expected<void> note(const Layout& layout, const std::string& name) const;

@@ -99,7 +99,7 @@ Expected<std::vector<StoreFolder>> stores_of(const Layout& layout) {
     }
   }
   if (out.empty()) {
-    return fail(Errc::kConfig, layout.dir + ": no installation is there");
+    return fail(Errc::kNotFound, layout.dir + ": no installation is there");
   }
   return out;
 }

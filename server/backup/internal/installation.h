@@ -20,8 +20,8 @@ struct StoreFolder {
   std::vector<std::string> served_in = {};
 };
 
-/// All of the installation. @error kConfig there is none; one has moved, is in etcd and does not
-/// say where, or is damaged.
+/// All of the installation. @error kNotFound there is none; kConfig one has moved, is in etcd and
+/// does not say where, or is damaged.
 [[nodiscard]] Expected<std::vector<StoreFolder>> stores_of(const Layout& layout);
 
 /// Where a store of that name is; "": there is no such name.

@@ -36,13 +36,15 @@ struct InstallationSnapshot::Source {
 InstallationSnapshot::InstallationSnapshot() = default;
 InstallationSnapshot::~InstallationSnapshot() = default;
 
-Expected<std::unique_ptr<InstallationSnapshot>> InstallationSnapshot::open(const Layout& layout) {
+Expected<std::unique_ptr<InstallationSnapshot>> InstallationSnapshot::open(
+    const Layout& layout, std::string_view without) {
   auto stores = stores_of(layout);
   if (!stores) {
     return fail(std::move(stores.error()));
   }
   std::unique_ptr<InstallationSnapshot> out(new InstallationSnapshot());
   out->stores_ = std::move(*stores);
+  std::erase_if(out->stores_, [&](const StoreFolder& store) { return store.name == without; });
   for (const StoreFolder& store : out->stores_) {
     if (auto opened = out->open_source(store); !opened) {
       return fail(std::move(opened.error()));

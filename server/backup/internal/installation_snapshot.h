@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -18,8 +19,10 @@ namespace kintsugi::server {
 /// processes that have them open (GR-402). Calls block.
 class InstallationSnapshot {
  public:
+  /// @param without  the name of a store that is left out
   /// @error as stores_of(), LmdbSnapshot::open() and EtcdPrefix::open().
-  [[nodiscard]] static Expected<std::unique_ptr<InstallationSnapshot>> open(const Layout& layout);
+  [[nodiscard]] static Expected<std::unique_ptr<InstallationSnapshot>> open(
+      const Layout& layout, std::string_view without = {});
   ~InstallationSnapshot();
   InstallationSnapshot(const InstallationSnapshot&) = delete;
   InstallationSnapshot& operator=(const InstallationSnapshot&) = delete;

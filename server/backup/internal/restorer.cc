@@ -179,11 +179,12 @@ Expected<store::Revision> restored_revision(const BackedUpStore& store, std::int
 
 Expected<void> each_restored_row(const BackupSet& set, const std::vector<BackupManifest>& chain,
                                  const Secret& key, const std::string& name, std::int64_t age,
-                                 const RecordVisit& visit) {
+                                 const RecordVisit& visit, ParkedClusters* parked) {
   const bool is_proxy = name == "proxy";
   return each_live_row(set, chain, key, name, [&](const store::EntryView& row) -> Expected<void> {
-    const auto record = is_proxy ? aggregation::restored_record(row.key, row.value, age)
-                                 : Expected<std::optional<std::string>>();
+    const auto record = is_proxy            ? aggregation::restored_record(row.key, row.value, age)
+                        : parked != nullptr ? parked->instead_of(row)
+                                            : Expected<std::optional<std::string>>();
     if (!record) {
       return fail(record.error().clone());
     }
@@ -201,7 +202,8 @@ Expected<void> check_count(const BackedUpStore& store, std::uint64_t made) {
 
 Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<BackupManifest>& chain,
                                     const Secret& key, const std::string& name,
-                                    const std::string& directory, std::int64_t age) {
+                                    const std::string& directory, std::int64_t age,
+                                    ParkedClusters* parked) {
   const BackupManifest& newest = chain.back();
   const BackedUpStore* last = newest.find(name);
   if (last == nullptr) {
@@ -215,8 +217,9 @@ Expected<RestoredStore> restore_one(const BackupSet& set, const std::vector<Back
   if (!maker) {
     return fail(std::move(maker.error()));
   }
-  auto copied = each_restored_row(set, chain, key, name, age,
-                                  [&](const store::EntryView& row) { return (*maker)->put(row); });
+  auto copied = each_restored_row(
+      set, chain, key, name, age, [&](const store::EntryView& row) { return (*maker)->put(row); },
+      parked);
   if (!copied) {
     return fail(std::move(copied.error()));
   }

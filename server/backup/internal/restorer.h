@@ -9,6 +9,7 @@
 #include "server/backup/backup_program.h"
 #include "server/backup/internal/backup_set.h"
 #include "server/backup/internal/chunks.h"
+#include "server/backup/internal/parked_clusters.h"
 
 /// Reading backups.
 namespace kintsugi::server {
@@ -52,11 +53,13 @@ struct RestoredStore {
 [[nodiscard]] Expected<store::Revision> restored_revision(const BackedUpStore& store,
                                                           std::int64_t age);
 /// each_live_row(), and what a proxy has stored of positions is as it has to be in a restored
-/// installation (GR-410). @error as each_live_row().
+/// installation (GR-410), and logical clusters that are elsewhere rest (GR-411).
+/// @param parked  null: there is nothing beside. @error as each_live_row().
 [[nodiscard]] Expected<void> each_restored_row(const BackupSet& set,
                                                const std::vector<BackupManifest>& chain,
                                                const Secret& key, const std::string& name,
-                                               std::int64_t age, const RecordVisit& visit);
+                                               std::int64_t age, const RecordVisit& visit,
+                                               ParkedClusters* parked = nullptr);
 /// @error kCorrupt so many are not all.
 [[nodiscard]] Expected<void> check_count(const BackedUpStore& store, std::uint64_t made);
 
@@ -64,7 +67,8 @@ struct RestoredStore {
 [[nodiscard]] Expected<RestoredStore> restore_one(const BackupSet& set,
                                                   const std::vector<BackupManifest>& chain,
                                                   const Secret& key, const std::string& name,
-                                                  const std::string& directory, std::int64_t age);
+                                                  const std::string& directory, std::int64_t age,
+                                                  ParkedClusters* parked = nullptr);
 
 /// The files besides stores, into a folder. @returns how many @error kCorrupt, kIo, kFull.
 [[nodiscard]] Expected<std::size_t> restore_files(const BackupSet& set,
