@@ -72,15 +72,25 @@ class EtcdUsers(unittest.TestCase):
             name = f"after-{number}"
             kit.eventually(lambda name=name: client.must("POST", MAPS, {"metadata": {"name": name}}, expect=(201, 409)), 40)
             kit.eventually(lambda name=name: told(name), 40, f"a watch that goes on with {name}")
-        # One that is refused for a while asks until it has a token.
+        # One that is refused asks until it has a token, each time with what its file has by then: the old password, nothing, the half
+        # of the new one, no file at all, and then all of it. That is known while it runs, without a signal.
         self.change_password("another")
         self.etcd.kill()
         self.etcd.start()
-        kit.eventually(lambda: "etcd gives no token to its user" in (self.up.dir / "extra.log").read_text(errors="replace"), 40)
-        self.change_password("of-shard")
+        for change in (lambda: None, lambda: self.password.write_text(""), lambda: self.password.write_text("anot"), self.password.unlink):
+            change()
+            asked = self.refusals()
+            kit.eventually(lambda asked=asked: self.refusals() > asked + 1, 40, "it is refused")
+            self.assertIsNone(watch.ended_at)
+        self.password.touch(mode=0o600)
+        self.password.write_text("another\n")
         kit.eventually(lambda: client.must("POST", MAPS, {"metadata": {"name": "last"}}, expect=(201, 409)), 40)
-        kit.eventually(lambda: told("last"), 40, "the watch after that")
+        kit.eventually(lambda: told("last"), 40, "the watch after another password")
         self.assertIsNone(watch.ended_at)
+        self.assertNotIn("of-shard", (self.up.dir / "extra.log").read_text(errors="replace"), "nothing of a password is told")
+
+    def refusals(self):
+        return (self.up.dir / "extra.log").read_text(errors="replace").count("etcd gives no token to its user")
 
     def test_GR_124_who_may_not_is_told_in_a_line(self):
         wrong = self.up.dir / "wrong"

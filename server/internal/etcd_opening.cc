@@ -25,6 +25,9 @@ Expected<std::unique_ptr<store::EtcdStore>> open_etcd_store(store::EtcdParams pa
     return fail(std::move(password.error()));
   }
   params.password = std::move(*password);
+  if (!password_file.empty()) {
+    params.password_now = [password_file] { return read_etcd_password(password_file); };
+  }
   return store::EtcdStore::open(std::move(params));
 }
 

@@ -89,6 +89,9 @@ Expected<store::EtcdParams> access_of(const StoreNote& note) {
   }
   store::EtcdParams params = note.etcd;
   params.password = std::move(*password);
+  if (!note.password_file.empty()) {
+    params.password_now = [file = note.password_file] { return read_etcd_password(file); };
+  }
   return params;
 }
 

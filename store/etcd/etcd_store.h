@@ -48,6 +48,9 @@ struct EtcdParams {
   Duration compaction_interval = seconds(30);
   std::size_t queue_transactions = 65'536;
   std::size_t queue_bytes = std::size_t{64} << 20;
+  /// The password as it is now, each time that a token is asked for; empty: `password` stays. On
+  /// the store's thread.
+  std::function<Expected<Secret>()> password_now{};
   /// LmdbParams::commit_fault_for_test of the mirror.
   std::function<int(bool committed)> mirror_fault_for_test{};
 };

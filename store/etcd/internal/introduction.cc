@@ -46,8 +46,16 @@ net::Task<Expected<void>> Introduction::authenticate() {
     co_return Expected<void>();
   }
   const std::size_t member = choice_.pick(loop_.now());
+  Secret password = params_.password;
+  if (params_.password_now) {
+    auto now = params_.password_now();
+    if (!now) {
+      co_return fail(std::move(now).error());
+    }
+    password = std::move(*now);
+  }
   CallRequest request =
-      request_of("Auth/Authenticate", encode_authenticate(params_.user, params_.password.view()));
+      request_of("Auth/Authenticate", encode_authenticate(params_.user, password.view()));
   net::Task<Reply> asking = ask(member, std::move(request));
   const Reply reply = co_await asking;
   std::string token;
