@@ -90,6 +90,13 @@ std::string ShardServer::not_ready() {
   return writes ? std::string() : std::string(writes.error().message());
 }
 
+void ShardServer::set_replicas(std::vector<std::string> urls) {
+  replicas_ = std::move(urls);
+  if (controllers_ != nullptr) {
+    controllers_->set_replicas(replicas_);
+  }
+}
+
 Expected<void> ShardServer::open() {
   const bool shared_port = params_.loops > 1;
   replication_ = std::make_shared<ReplicationReport>();
@@ -151,6 +158,7 @@ void ShardServer::take_duty(const std::optional<store::Fence>& held) {
   if (held) {
     controllers_ = std::make_unique<ShardControllers>(*first_, store_, *held, params_, base_url(),
                                                       replication_);
+    controllers_->set_replicas(replicas_);
     controllers_->start();
   }
   if (store_.is_shared()) {

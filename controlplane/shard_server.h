@@ -112,6 +112,8 @@ class ShardServer {
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] std::string base_url() const;
+  /// Where the other processes of this shard answer: whoever leads tells proxies (GR-301).
+  void set_replicas(std::vector<std::string> urls);
   /// New connections use the new certificate.
   void set_tls(const std::shared_ptr<net::TlsContext>& tls);
   /// Tokens are signed with the first private key and hold if any of the keys signed them.
@@ -145,6 +147,7 @@ class ShardServer {
   ShardServerParams params_;
   std::uint16_t port_ = 0;
   bool draining_ = false;
+  std::vector<std::string> replicas_;
   std::shared_ptr<ReplicationReport> replication_;
   std::unique_ptr<ShardLoop> first_;
   std::unique_ptr<WorkspaceQuotas> quotas_;        ///< null: the store keeps no books

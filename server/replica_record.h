@@ -28,6 +28,9 @@ struct Replica {
 inline constexpr std::string_view kReplicaRecords = "kintsugi.replicas/";
 /// How often a record is written at least, and how long it rests until its process is gone.
 inline constexpr int kReplicaWriteSeconds = 10, kReplicaGoneSeconds = 60;
+/// The same of a shard's processes where there are several: proxies ask those that have written
+/// this lately (GR-301).
+inline constexpr int kShardReplicaWriteSeconds = 2, kShardReplicaFreshSeconds = 5;
 /// How long after the last process of another release was seen an upgrade is finished (GR-211).
 inline constexpr int kReplicaSettledSeconds = 24 * 60 * 60;
 

@@ -281,8 +281,13 @@ class ShardProgram {
       own.address = server_->base_url();
       own.started = std::time(nullptr);
       own.ready = true;
-      replicas_ = std::make_unique<ReplicaKeeper>(loop_, *store_, std::move(own),
-                                                  [etcd = etcd_] { etcd->finish_upgrade(); });
+      ReplicaKeeper::Times times;
+      times.write_beside = seconds(kShardReplicaWriteSeconds);
+      times.fresh = seconds(kShardReplicaFreshSeconds);
+      replicas_ = std::make_unique<ReplicaKeeper>(
+          loop_, *store_, std::move(own), [etcd = etcd_] { etcd->finish_upgrade(); }, times);
+      replicas_->on_answering(
+          [this](const std::vector<std::string>& urls) { server_->set_replicas(urls); });
     }
     return write_shard_port(options_.layout, options_.name, options_.replica, server_->port());
   }

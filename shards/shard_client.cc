@@ -11,6 +11,8 @@ namespace kintsugi::shards {
 namespace {
 
 constexpr Duration kSweep = milliseconds(250);
+/// Of what runs at a process that has left the others: it ends that in order, or it hangs.
+constexpr Duration kLeft = seconds(10);
 constexpr net::UpstreamClass kClasses[] = {net::UpstreamClass::kWatch, net::UpstreamClass::kRead,
                                            net::UpstreamClass::kWrite};
 
@@ -49,28 +51,72 @@ Expected<void> ShardClient::move_to(const std::string& url) {
   probe_status_ = 0;
   probe_timer_.cancel();
   base_url_ = url;
+  others_.clear();
   if (upstream_ != nullptr) {
-    retired_.push_back({std::move(upstream_), loop_.now() + params_.drain_limit});
-    sweep_timer_.start(kSweep, [this] { sweep(); });
+    retire(std::move(upstream_));
   }
-  auto upstream = params_.upstream(url);
-  if (!upstream) {
-    cause_ = upstream.error().to_string();
-    return fail(std::move(upstream.error()));
+  auto made = place(url);
+  if (!made) {
+    cause_ = made.error().to_string();
+    return fail(std::move(made.error()));
   }
-  upstream->restart_window = HealthFsm::kRestart;
-  upstream->on_recovered = [this, url] {
-    if (url == base_url_) {
-      on_success();
-    }
-  };
-  upstream_ = net::Upstream::make(loop_, std::move(*upstream));
-  net::name_peer(*upstream_, params_.name);
+  upstream_ = std::make_unique<SpreadUpstream>(loop_, std::move(*made), params_.headers);
   cause_.clear();
   if (params_.probe) {
     schedule_probe({});
   }
   return {};
+}
+
+Expected<bool> ShardClient::set_urls(const std::string& url,
+                                     const std::vector<std::string>& others) {
+  const bool stays = upstream_ != nullptr && upstream_->has(url);
+  if (stays) {
+    upstream_->put_first(url);
+    base_url_ = url;
+  } else if (auto moved = move_to(url); !moved) {
+    others_ = others;
+    return fail(std::move(moved.error()));
+  }
+  others_ = others;
+  for (const std::string& other : others) {
+    if (upstream_->has(other)) {
+      continue;
+    }
+    if (auto made = place(other);
+        made && made->upstream->params().url.path == upstream_->params().url.path) {
+      upstream_->add(std::move(*made));
+    } else {
+      log_warn("a process of a shard is not used", {{"shard", params_.name}, {"url", other}});
+    }
+  }
+  for (std::unique_ptr<net::Upstream>& gone : upstream_->keep(others)) {
+    retire(std::move(gone));
+    retired_.back().deadline = loop_.now() + std::min(params_.drain_limit, kLeft);
+  }
+  return !stays;
+}
+
+Expected<SpreadUpstream::Place> ShardClient::place(const std::string& url) {
+  auto upstream = params_.upstream(url);
+  if (!upstream) {
+    return fail(std::move(upstream.error()));
+  }
+  upstream->restart_window = HealthFsm::kRestart;
+  upstream->on_recovered = [this, url] {
+    if (upstream_ != nullptr && upstream_->has(url)) {
+      on_success();
+    }
+  };
+  SpreadUpstream::Place out{url, net::Upstream::make(loop_, std::move(*upstream))};
+  net::name_peer(*out.upstream, params_.name);
+  return out;
+}
+
+/// Until its last stream ends.
+void ShardClient::retire(std::unique_ptr<net::Upstream> upstream) {
+  retired_.push_back({std::move(upstream), loop_.now() + params_.drain_limit});
+  sweep_timer_.start(kSweep, [this] { sweep(); });
 }
 
 void ShardClient::sweep() {
@@ -131,7 +177,7 @@ void ShardClient::set_tls(std::shared_ptr<net::TlsContext> tls) {
 }
 
 std::int64_t ShardClient::certificate_end() const noexcept {
-  return upstream_ != nullptr ? net::peer_certificate_end(*upstream_) : 0;
+  return upstream_ != nullptr ? net::peer_certificate_end(upstream_->first()) : 0;
 }
 
 void ShardClient::on_success() {
@@ -144,6 +190,9 @@ void ShardClient::on_success() {
 }
 
 void ShardClient::on_failure(Errc cause) {
+  if (answers_elsewhere()) {
+    return;  // the shard is there
+  }
   cause_ = errc_name(cause);
   note_failure();
   apply(health_.on_failure(loop_.now()));

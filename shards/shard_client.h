@@ -10,6 +10,7 @@
 #include "net/loop.h"
 #include "net/upstream.h"
 #include "shards/internal/health_fsm.h"
+#include "shards/internal/spread_upstream.h"
 
 namespace kintsugi::shards {
 
@@ -47,9 +48,21 @@ class ShardClient {
   [[nodiscard]] Expected<void> set_base_url(const std::string& url);
   /// The same for a URL that it may have already: there is another way to it.
   [[nodiscard]] Expected<void> move_to(const std::string& url);
-  /// Where requests go; null while the base URL is unusable. Changes with set_base_url only.
+  /// The base URL, and those at which other processes serve the same shard (GR-301). A base URL
+  /// that is one of these already becomes the first; nothing that runs has to move then.
+  /// @returns whether all that runs has to: the base URL is another server's
+  /// @error as set_base_url; others that are none, or have another path than the base, are left out
+  [[nodiscard]] Expected<bool> set_urls(const std::string& url,
+                                        const std::vector<std::string>& others);
+  /// Where requests go; null while the base URL is unusable. Changes with a moved base URL only.
   [[nodiscard]] net::Upstream* upstream() const noexcept { return upstream_.get(); }
   [[nodiscard]] const std::string& base_url() const noexcept { return base_url_; }
+  /// As set_urls() was told.
+  [[nodiscard]] const std::vector<std::string>& other_urls() const noexcept { return others_; }
+  /// Whether a request that has found nobody may find somebody: of several processes one answers.
+  [[nodiscard]] bool answers_elsewhere() const noexcept {
+    return upstream_ != nullptr && upstream_->size() > 1 && upstream_->failures_in_a_row() == 0;
+  }
   [[nodiscard]] const std::string& name() const noexcept { return params_.name; }
 
   [[nodiscard]] bool up() const noexcept { return health_.up(); }
@@ -87,6 +100,8 @@ class ShardClient {
     std::unique_ptr<net::Upstream> upstream;
     TimePoint deadline;
   };
+  [[nodiscard]] Expected<SpreadUpstream::Place> place(const std::string& url);
+  void retire(std::unique_ptr<net::Upstream> upstream);
   void schedule_probe(Duration delay);
   void send_probe();
   void note_failure();
@@ -99,7 +114,8 @@ class ShardClient {
   ShardClientParams params_;
   std::function<void()> on_health_;
   std::string base_url_;
-  std::unique_ptr<net::Upstream> upstream_;
+  std::vector<std::string> others_;
+  std::unique_ptr<SpreadUpstream> upstream_;
   std::vector<Retired> retired_;
   HealthFsm health_;
   std::string cause_;

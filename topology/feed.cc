@@ -162,8 +162,8 @@ void Feed::Impl::on_upsert(const ObjectKey& key, const Json& object) {
   for (FeedListener* listener : listeners_) {
     listener->on_change(ShardChanged{*index_.now().shard(change.id), false});
   }
-  if (change.added || change.base_url_changed) {
-    feed->set_base_url(index_.now().shard(change.id)->spec.base_url);
+  if (change.added || change.urls_changed) {
+    feed->set_urls(index_.now().shard(change.id)->spec);
   }
 }
 

@@ -18,6 +18,8 @@ std::string_view without_trailing_slash(std::string_view url) {
   return url;
 }
 
+constexpr std::size_t kMostReplicas = 16;
+
 bool is_http_url(std::string_view url) {
   for (std::string_view scheme : {std::string_view("https://"), std::string_view("http://")}) {
     if (url.substr(0, scheme.size()) == scheme) {
@@ -40,6 +42,16 @@ ShardSpec normalised(ShardSpec spec) {
     spec.virtual_workspace_url = spec.base_url;
   }
   std::sort(spec.labels.begin(), spec.labels.end());
+  std::vector<std::string> replicas;
+  for (const std::string& given : spec.replica_urls) {
+    std::string url(without_trailing_slash(given));
+    if (is_http_url(url) && url != spec.base_url && replicas.size() < kMostReplicas) {
+      replicas.push_back(std::move(url));
+    }
+  }
+  std::sort(replicas.begin(), replicas.end());
+  replicas.erase(std::unique(replicas.begin(), replicas.end()), replicas.end());
+  spec.replica_urls = std::move(replicas);
   return spec;
 }
 
@@ -120,7 +132,10 @@ Index::ShardChange Index::upsert_shard(const ShardSpec& given) {
       if (row.spec == spec) {
         return false;
       }
-      if (row.spec.base_url != spec.base_url) {
+      const std::vector<std::string>& before = row.spec.replica_urls;
+      result.urls_changed = row.spec.base_url != spec.base_url || before != spec.replica_urls;
+      if (row.spec.base_url != spec.base_url &&
+          !std::binary_search(before.begin(), before.end(), spec.base_url)) {
         result.base_url_changed = true;
         row.synced = 0;
       }

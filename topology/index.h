@@ -67,6 +67,7 @@ class Index {
     bool added = false;
     bool changed = false;           ///< any field
     bool base_url_changed = false;  ///< every synced flag was reset (R-06, R-09)
+    bool urls_changed = false;      ///< the base URL or one of another process, of a known shard
   };
   ShardChange upsert_shard(const ShardSpec& spec);
   /// Drops the row and every fact of that shard.

@@ -223,6 +223,26 @@ TEST_F(IndexTest, FP017_FP018_FP027_WhenTheBaseUrlChanges_TheNextRequestUsesIt) 
   expect("root:org:rh", Kind::kNotKnown);
 }
 
+TEST_F(IndexTest, GR301_WhenAnotherProcessOfTheShardLeads_WhatWasReadStays) {
+  const auto at_both = [&](const std::string& base, std::vector<std::string> others) {
+    topology::ShardSpec spec = shard("root", base);
+    spec.replica_urls = std::move(others);
+    return index.upsert_shard(spec);
+  };
+  auto change = at_both("https://one.io", {"https://two.io/", "https://one.io", "nonsense"});
+  EXPECT_EQ(index.now().shard("root")->spec.replica_urls,
+            std::vector<std::string>{"https://two.io"});
+  index.set_synced(change.id, Resource::kWorkspaces, true);
+  change = at_both("https://two.io", {"https://one.io"});
+  EXPECT_TRUE(change.urls_changed);
+  EXPECT_FALSE(change.base_url_changed);
+  EXPECT_TRUE(index.now().shard("root")->is_synced(Resource::kWorkspaces));
+  change = at_both("https://two.io", {});
+  EXPECT_TRUE(change.urls_changed);
+  EXPECT_FALSE(at_both("https://two.io", {}).urls_changed);
+  EXPECT_TRUE(at_both("https://one.io", {}).base_url_changed) << "it is not known any more";
+}
+
 TEST_F(IndexTest, FP019_WhenTheChildChanges_FollowsTheNewOne) {
   root = add("root");
   index.set_shards_listed();

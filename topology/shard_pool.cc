@@ -36,7 +36,7 @@ void ShardPool::follow(const topology::Snapshot& now) {
     }
     const bool anew = std::exchange(entry.access, info->spec.access) != info->spec.access;
     if (info->usable) {
-      point(*client, info->spec.base_url, anew);
+      point(*client, info->spec.base_url, info->spec.replica_urls, anew);
     }
     const std::string& services = info->spec.virtual_workspace_url;
     entry.apart = services != info->spec.base_url;
@@ -53,15 +53,20 @@ void ShardPool::follow(const topology::Snapshot& now) {
   }
 }
 
-void ShardPool::point(shards::ShardClient& client, const std::string& url, bool anew) {
-  if (client.base_url() == url && !anew) {
+void ShardPool::point(shards::ShardClient& client, const std::string& url,
+                      const std::vector<std::string>& others, bool anew) {
+  if (client.base_url() == url && client.other_urls() == others && !anew) {
     return;
   }
-  if (auto result = client.move_to(url); !result) {
-    log_warn("shard cannot be reached",
-             {{"shard", client.name()}, {"error", result.error().to_string()}});
+  if (anew) {
+    static_cast<void>(client.move_to(url));
   }
-  if (moved_) {
+  Expected<bool> moved = client.set_urls(url, others);
+  if (!moved) {
+    log_warn("shard cannot be reached",
+             {{"shard", client.name()}, {"error", moved.error().to_string()}});
+  }
+  if (moved_ && (anew || !moved || *moved)) {
     moved_(client);
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -47,8 +48,10 @@ class ShardPool {
 
  private:
   void follow(const topology::Snapshot& now);
+  /// @param others  URLs of other processes of the same server
   /// @param anew  also where it points there already
-  void point(shards::ShardClient& client, const std::string& url, bool anew = false);
+  void point(shards::ShardClient& client, const std::string& url,
+             const std::vector<std::string>& others = {}, bool anew = false);
   [[nodiscard]] std::unique_ptr<shards::ShardClient> make_client(const std::string& shard);
 
   net::Loop& loop_;

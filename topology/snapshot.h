@@ -33,6 +33,9 @@ struct ShardSpec {
   std::string base_url;               ///< without trailing slash (FP-027); may be empty or no URL
   std::string external_url;           ///< default base_url
   std::string virtual_workspace_url;  ///< default base_url
+  /// Where other processes of the same shard serve the same (GR-301): http(s) URLs without a slash
+  /// at the end, sorted, without base_url, at most 16.
+  std::vector<std::string> replica_urls;
   std::string uid;           ///< of the Shard object; "" for sources without (then the name counts)
   bool plain = false;        ///< source `static`: requests carry no /clusters/ prefix (FP-149)
   bool impersonate = false;  ///< plain: callers go as Impersonate-*, not as X-Remote-*

@@ -5,6 +5,7 @@ namespace {
 
 constexpr std::size_t kListsFirst = 4'096;
 constexpr Duration kRefusal = seconds(30);
+constexpr unsigned kMostRepeats = 3;
 
 std::string list_key(topology::ShardId shard, const Scope& scope) {
   return std::to_string(shard) + '\n' + scope.route + '\n' + scope.group + '\n' + scope.resource;
@@ -30,6 +31,18 @@ bool Asking::lists_first(topology::ShardId shard, const Scope& scope) const {
   const auto found =
       lists_first_.empty() ? lists_first_.end() : lists_first_.find(list_key(shard, scope));
   return found != lists_first_.end() && found->second > loop.now();
+}
+
+bool Asking::sends_again(const MergeRoute& route, topology::ShardId shard, Errc lost,
+                         unsigned repeats) {
+  if (lost == Errc::kCancelled || repeats >= kMostRepeats) {
+    return false;
+  }
+  if (lost == Errc::kNotProcessed && repeats == 0) {
+    return true;
+  }
+  const shards::ShardClient* client = client_of(route, shard);
+  return client != nullptr && client->answers_elsewhere();
 }
 
 bool Asking::has_no_place(topology::ShardId shard) {

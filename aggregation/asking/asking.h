@@ -41,6 +41,11 @@ class Asking {
 
   /// A shard's connections for this route; null: not known yet.
   [[nodiscard]] shards::ShardClient* client_of(const MergeRoute& route, topology::ShardId shard);
+  /// Whether a read that was lost before its answer began is worth another request: once where
+  /// nobody has looked at it, as after a reload; until it has surely come to another process of the
+  /// shard where one answers (GR-301).
+  [[nodiscard]] bool sends_again(const MergeRoute& route, topology::ShardId shard, Errc lost,
+                                 unsigned repeats);
   /// A shard's own number that has no place in a cursor, or that nobody could tell from one
   /// (AGG-517). The shard is refused for a while, before it is asked.
   [[nodiscard]] bool is_too_large(topology::ShardId shard, std::uint64_t revision) {

@@ -51,9 +51,9 @@ void ListRun::on_part_moved(ListPart& part) {
     return;
   }
   const bool broken = part.ended() && part.end_cause() != Errc::kOk;
-  // Its connection was given up, as after a reload.
-  const bool untouched = broken && !part.headed() && part.end_cause() == Errc::kNotProcessed;
-  if (untouched && !std::exchange(part.repeated, true)) {
+  if (broken && !part.headed() &&
+      shared_.sends_again(route_, part.member.id, part.end_cause(), part.repeats)) {
+    ++part.repeats;
     part.rest(Duration{}, [this, &part] { ask(part); });
     return;
   }

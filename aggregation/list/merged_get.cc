@@ -94,7 +94,8 @@ class MergedGet final : public http::RequestHandler {
 
  private:
   struct Part final : MemberCall::Listener {
-    Part(MergedGet& o, Member m) : owner(o), member(std::move(m)), call(o.shared_.loop, *this) {}
+    Part(MergedGet& o, Member m)
+        : owner(o), member(std::move(m)), call(o.shared_.loop, *this), later(o.shared_.loop) {}
     void on_head(const http::ResponseHead& answer) override { head = answer; }
     void on_data(std::string_view bytes) override {
       call.consume(bytes.size());
@@ -107,7 +108,7 @@ class MergedGet final : public http::RequestHandler {
     void on_fault() override { owner.fail(); }
     void on_end(Errc why) override {
       if (why != Errc::kOk) {
-        owner.lost(*this, errc_name(why));
+        owner.lost_on_the_way(*this, why);
         return;
       }
       ended = true;
@@ -117,6 +118,10 @@ class MergedGet final : public http::RequestHandler {
         return;
       }
       owner.judge();
+    }
+    void close() noexcept {
+      call.close();
+      later.cancel();
     }
     /// Of the object.
     [[nodiscard]] std::uint64_t revision() const {
@@ -128,7 +133,9 @@ class MergedGet final : public http::RequestHandler {
     Member member;
     MemberCall call;
     http::ResponseHead head;
-    std::string body;
+    std::string body, query;
+    unsigned repeats = 0;
+    net::Timer later;  // until it is sent again
     bool ended = false;
     std::string cause;  // why it has no answer; "": it has, or will
     [[nodiscard]] ShardVerdict verdict() const {
@@ -144,14 +151,36 @@ class MergedGet final : public http::RequestHandler {
   };
 
   void ask(Part& part, std::string query) {
-    http::RequestHead head = head_;
     if (!query.empty()) {
       query.front() = '?';
     }
-    head.target = route_.path + query;
+    part.query = std::move(query);
+    send(part);
+  }
+
+  void send(Part& part) {
+    http::RequestHead head = head_;
+    head.target = route_.path + part.query;
     part.cause = ask_shard(shared_, route_, part.member.id, net::UpstreamClass::kRead,
                            std::move(head), part.call);
     part.ended = !part.cause.empty();
+  }
+
+  void lost_on_the_way(Part& part, Errc cause) {
+    if (!shared_.sends_again(route_, part.member.id, cause, part.repeats)) {
+      lost(part, errc_name(cause));
+      return;
+    }
+    ++part.repeats;
+    part.head = {};
+    part.body.clear();
+    part.later.start(Duration{}, [this, &part] {
+      const auto again = [&] {
+        send(part);
+        judge();
+      };
+      guard_read("get that is sent again", again, [this] { fail(); });
+    });
   }
 
   void lost(Part& part, std::string_view cause) {
@@ -163,7 +192,7 @@ class MergedGet final : public http::RequestHandler {
   void too_late() {
     for (const auto& part : parts_) {
       if (!part->ended) {
-        part->call.close();
+        part->close();
         part->ended = true;
         part->cause = "no answer in time";
       }
@@ -268,7 +297,7 @@ class MergedGet final : public http::RequestHandler {
     done_ = true;
     timer_.cancel();
     for (const auto& part : parts_) {
-      part->call.close();
+      part->close();
     }
   }
 

@@ -36,6 +36,8 @@ class ShardControllers {
   ShardControllers(const ShardControllers&) = delete;
   ShardControllers& operator=(const ShardControllers&) = delete;
   void start();
+  /// As ShardServer::set_replicas.
+  void set_replicas(const std::vector<std::string>& urls) { registration_.set_replicas(urls); }
   /// The shard is registered in root (or root does not answer); on the root shard its first objects
   /// are there.
   [[nodiscard]] bool ready() const noexcept;

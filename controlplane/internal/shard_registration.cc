@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "controlplane/internal/names.h"
 #include "krm/path_prefixes.h"
+#include "krm/replica_urls.h"
 
 namespace kintsugi::controlplane {
 namespace {
@@ -52,6 +53,15 @@ std::optional<Json> wanted_shard(const ShardSelf& self, const Json* present) {
   shard.make({"spec", "externalURL"}) = external;
   shard.make({"spec", "virtualWorkspaceURL"}) =
       self.services_url.empty() ? self.base_url : self.services_url;
+  std::string replicas;
+  for (const std::string& url : self.replica_urls) {
+    replicas.append(replicas.empty() ? "" : ",").append(url);
+  }
+  if (!replicas.empty()) {
+    shard.make({"metadata", "annotations", krm::kReplicaUrlsAnnotation}) = replicas;
+  } else if (shard.at({"metadata", "annotations", krm::kReplicaUrlsAnnotation}) != nullptr) {
+    shard.make({"metadata", "annotations"}).erase(krm::kReplicaUrlsAnnotation);
+  }
   if (present != nullptr && shard == *present) {
     return std::nullopt;
   }
@@ -71,7 +81,17 @@ bool ShardRegistration::settled() const noexcept {
   return registered_ || loop_.now() - begun_ > kPatience;
 }
 
+void ShardRegistration::set_replicas(std::vector<std::string> urls) {
+  if (urls != self_.replica_urls) {
+    self_.replica_urls = std::move(urls);
+    if (started_) {
+      kick();
+    }
+  }
+}
+
 void ShardRegistration::kick() {
+  started_ = true;
   failures_ = 0;
   timer_.start(Duration(0), [this] { attempt(); });
 }

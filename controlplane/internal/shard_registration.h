@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apiserver/server.h"
 #include "base/alive.h"
@@ -22,10 +23,12 @@ struct ShardSelf {
   std::string services_url = {};  ///< of virtual workspaces; "": base_url
   /// Of the duty in which the root shard writes its own.
   std::optional<store::Fence> fence = {};
+  std::vector<std::string> replica_urls = {};  ///< of the processes beside this one
 };
 
-/// The Shard object as it should be: URLs of `self`, label `name`, other labels only where they are
-/// absent, so that what users set survives. nullopt: nothing to write.
+/// The Shard object as it should be: URLs of `self`, annotation of its other processes, label
+/// `name`, other labels only where they are absent, so that what users set survives. nullopt:
+/// nothing to write.
 /// @param present null when there is none yet.
 [[nodiscard]] std::optional<krm::Json> wanted_shard(const ShardSelf& self,
                                                     const krm::Json* present);
@@ -40,6 +43,8 @@ class ShardRegistration {
                     std::function<net::Upstream*()> root);
   /// Starts, or starts again.
   void kick();
+  /// Told to root, too, once it has been started.
+  void set_replicas(std::vector<std::string> urls);
   [[nodiscard]] bool registered() const noexcept { return registered_; }
   /// Nobody needs to wait any longer: root knows the shard, or has not answered for a while.
   [[nodiscard]] bool settled() const noexcept;
@@ -61,7 +66,7 @@ class ShardRegistration {
   Alive alive_;
   unsigned failures_ = 0;
   TimePoint begun_;
-  bool registered_ = false;
+  bool registered_ = false, started_ = false;
 };
 
 }  // namespace kintsugi::controlplane

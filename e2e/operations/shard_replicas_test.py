@@ -15,6 +15,7 @@ import kit
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 NAMESPACES = "/api/v1/namespaces"
+SHARD = "/apis/core.kcp.io/v1alpha1/shards/root"
 
 
 class Second:
@@ -276,11 +277,12 @@ class ShardReplicas(unittest.TestCase):
 
     @staticmethod
     def everything(client):
-        """Versions of what controllers write."""
+        """Versions of what controllers write; of the Shard its URLs, since who leads tells there which others answer (GR-301)."""
         out = []
-        for path in (NAMESPACES, "/api/v1/serviceaccounts", "/api/v1/configmaps", "/apis/core.kcp.io/v1alpha1/shards",
-                     "/apis/core.kcp.io/v1alpha1/logicalclusters"):
+        for path in (NAMESPACES, "/api/v1/serviceaccounts", "/api/v1/configmaps", "/apis/core.kcp.io/v1alpha1/logicalclusters"):
             out += [(path, item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in client.must("GET", path)["items"]]
+        for shard in client.must("GET", "/apis/core.kcp.io/v1alpha1/shards")["items"]:
+            out.append(("shards", shard["metadata"]["uid"], str(sorted(shard["spec"].items()))))
         return sorted(out)
 
     def test_GR_302_one_that_ends_in_order_is_not_waited_for(self):
@@ -293,6 +295,91 @@ class ShardReplicas(unittest.TestCase):
         if leader[1] == self.second.log:
             self.second.process.wait(120)  # by itself
         self.bring_back(leader)
+
+    def urls_of_the_shard(self):
+        """At which proxies are told to find its processes."""
+        return self.urls(self.second.client())
+
+    @staticmethod
+    def urls(client):
+        shard = client.must("GET", SHARD)
+        others = shard["metadata"].get("annotations", {}).get("kintsugi.dev/replica-urls", "")
+        return sorted([shard["spec"]["baseURL"], *filter(None, others.split(","))])
+
+    def test_GR_301_reads_by_the_proxy_come_to_both_and_none_fails_when_one_is_killed(self):
+        proxy = self.up.client()
+        for who in ("leader", "other"):
+            leader, other = self.roles()
+            victim, left = (leader, other) if who == "leader" else (other, leader)
+            both = sorted(one[0]("").url.geturl() for one in (leader, other))
+            kit.eventually(lambda both=both: self.urls_of_the_shard() == both, 30, "proxies are told of both")
+            self.reads_come_to(proxy, victim[0])
+            self.reads_come_to(proxy, left[0])
+            answers, stop = [], threading.Event()
+            everywhere = self.up.client("/clusters/*")
+            at = everywhere.must("GET", "/api/v1/configmaps?limit=1")["metadata"]["resourceVersion"]
+            watch = kit.Watch(everywhere, f"/api/v1/configmaps?watch=1&resourceVersion={at}")
+
+            def read(client, path, answers=answers, stop=stop):
+                while not stop.is_set():
+                    answers.append(client.get(path).status)
+
+            readers = [threading.Thread(target=read, args=(client, path))
+                       for client, path in ((proxy, f"{MAPS}?limit=1"), (proxy, f"{MAPS}/kube-root-ca.crt"),
+                                            (everywhere, "/api/v1/configmaps?limit=1"), (everywhere, "/api/v1/namespaces"))]
+            for reader in readers:
+                reader.start()
+            try:
+                kit.eventually(lambda answers=answers: len(answers) > 50, 30)
+                os.kill(victim[2](), signal.SIGKILL)
+                count = len(answers)
+                kit.eventually(lambda: times(left[1], "shard leads") > 0 and len(answers) > count + 300, 60, "reads go on")
+            finally:
+                stop.set()
+                for reader in readers:
+                    reader.join()
+            self.assertEqual(set(answers), {200}, f"{len(answers)} reads")
+            name = f"after-{who}"
+            kit.eventually(lambda name=name: proxy.must("POST", MAPS, {"metadata": {"name": name}}, expect=(201, 409)), 30)
+            kit.eventually(lambda watch=watch, name=name: any(event["object"]["metadata"]["name"] == name for event in watch.events), 30,
+                           "a merged watch goes on")
+            self.assertIsNone(watch.ended_at)
+            self.bring_back(victim)
+
+    def test_GR_301_what_hangs_at_one_that_stands_still_is_answered_by_the_other(self):
+        proxy = self.up.client()
+        leader, other = self.roles()
+        both = sorted(one[0]("").url.geturl() for one in (leader, other))
+        kit.eventually(lambda: self.urls_of_the_shard() == both, 30, "proxies are told of both")
+        self.reads_come_to(proxy, other[0])
+        answers = []
+        readers = [threading.Thread(target=lambda: answers.append(proxy.get(f"{MAPS}?limit=1").status)) for _ in range(6)]
+        os.kill(other[2](), signal.SIGSTOP)
+        try:
+            for reader in readers:
+                reader.start()
+            for reader in readers:
+                reader.join(90)
+            self.assertEqual(answers, [200] * len(readers))
+            kit.eventually(lambda: leader[0]("").url.geturl() == proxy.must("GET", SHARD)["spec"]["baseURL"] and len(self.urls(proxy)) == 1, 30,
+                           "it is left out")
+        finally:
+            os.kill(other[2](), signal.SIGCONT)
+        kit.eventually(lambda: self.urls_of_the_shard() == both, 30, "it is back")
+
+    def connections_to(self, port):
+        """Of anybody, that are open."""
+        rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(state == "01" and int(remote.split(":")[1], 16) == port for _, _, remote, state, *_ in rows)
+
+    def reads_come_to(self, proxy, client):
+        port = client("").url.port
+
+        def there():
+            proxy.must("GET", MAPS)
+            return self.connections_to(port) > 0
+
+        kit.eventually(there, 30, "the proxy has a connection to the process")
 
     def test_GR_301_the_proxy_follows_who_leads(self):
         proxy = self.up.client()

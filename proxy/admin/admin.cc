@@ -111,6 +111,13 @@ Json shards_json(const topology::Feed& feed, const std::optional<FleetReport>& f
                       {"cause", info->up && is_silent ? "does not answer" : info->cause},
                       {"logicalClusters", static_cast<std::int64_t>(feed.index().owned(info->id))},
                       {"consumers", consumers_json(feed.index(), info->id)}});
+    if (!info->spec.replica_urls.empty()) {
+      Json urls = Json::array();
+      for (const std::string& url : info->spec.replica_urls) {
+        urls.push_back(url);
+      }
+      shard["replicaURLs"] = std::move(urls);
+    }
     for (const auto& status : statuses) {
       if (status.name != info->spec.name) {
         continue;

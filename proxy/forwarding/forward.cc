@@ -495,9 +495,8 @@ class Forward final : public http::RequestHandler,
     ++stats().failures;
     tally_.failed(forward_fault_of(cause));
     answered_ = true;
-    if (watch_) {
-      down_.send_data(std::string_view(),
-                      true);  // a watch ends in order, so that clients resume (E9)
+    if (watch_) {  // it ends in order, so that clients resume (E9)
+      down_.send_data(std::string_view(), true);
     } else {
       down_.reset(Errc::kReset);
     }
@@ -511,9 +510,14 @@ class Forward final : public http::RequestHandler,
     const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
                            cause == Errc::kUnreachable || cause == Errc::kOverloaded ||
                            cause == Errc::kTls;
+    const bool elsewhere = *client_ != nullptr && (*client_)->answers_elsewhere();
+    // It hung where the shard is not any more.
+    const bool given_up = idempotent_ && cause == Errc::kCancelled && *client_ != nullptr &&
+                          (*client_)->upstream() != nullptr;
     const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline ||
+                            (untouched && elsewhere) || given_up ||
                             (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
-    const bool in_time = shared_.loop.now() - pending_->first_attempt < kRetryWindow;
+    const bool in_time = given_up || shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
       ++stats().retries;
       tally_.sent_again(forward_fault_of(cause));

@@ -62,7 +62,9 @@ MountRoute route_mount(const topology::Snapshot& facts, const MountRules& rules,
       const auto known = net::Url::parse(text);
       return known && same_origin(*where, *known);
     };
-    const bool base = leads_to(info->spec.base_url);
+    const auto& others = info->spec.replica_urls;
+    const bool base =
+        leads_to(info->spec.base_url) || std::any_of(others.begin(), others.end(), leads_to);
     if (base || leads_to(info->spec.virtual_workspace_url)) {
       out.kind = base ? MountRoute::Kind::kShard : MountRoute::Kind::kServices;
       out.shard = info->id;

@@ -60,6 +60,14 @@ std::vector<proxy::BackendTarget> shard_targets(const BackendPairs& pairs,
       apart->server.url.path.clear();
       targets.push_back(std::move(*apart));
     }
+    for (const std::string& url : shard.replica_urls) {
+      topology::ShardSpec replica = shard;
+      replica.base_url = url;
+      if (auto other = shard_target(pairs, replica)) {
+        other->what += " at " + url;
+        targets.push_back(std::move(*other));
+      }
+    }
   }
   return targets;
 }
@@ -109,11 +117,14 @@ void BackendJudge::on_change(const topology::ShardChanged& change) {
 
 void BackendJudge::watch(const topology::ShardSpec& shard) {
   std::string& urls = urls_[shard.name];
-  if (std::string now = shard.base_url + ' ' + shard.virtual_workspace_url; now == urls) {
-    return;
-  } else {
-    urls = std::move(now);
+  std::string now = shard.base_url + ' ' + shard.virtual_workspace_url;
+  for (const std::string& url : shard.replica_urls) {
+    now.append(" ").append(url);
   }
+  if (now == urls) {
+    return;
+  }
+  urls = std::move(now);
   std::vector<proxy::BackendTarget> targets = shard_targets(pairs_, shard);
   if (targets.empty()) {
     checks_.erase(shard.name);

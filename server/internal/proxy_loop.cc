@@ -60,8 +60,11 @@ std::vector<std::unique_ptr<apiserver::AdmissionStep>> own_admission(
 std::vector<std::string> hosts_of(const topology::Snapshot& snapshot) {
   std::vector<std::string> hosts;
   for (const auto& shard : snapshot.shards()) {
-    for (const std::string* text : {&shard->spec.base_url, &shard->spec.virtual_workspace_url}) {
-      if (auto url = net::Url::parse(*text)) {
+    std::vector<std::string> urls = shard->spec.replica_urls;
+    urls.push_back(shard->spec.base_url);
+    urls.push_back(shard->spec.virtual_workspace_url);
+    for (const std::string& text : urls) {
+      if (auto url = net::Url::parse(text)) {
         hosts.push_back(std::move(url->host));
       }
     }

@@ -58,6 +58,11 @@ void ReplicaKeeper::write() {
   commit(store_, {store::EventType::kPut, key_of(own_.id), own_.to_json().dump(), std::nullopt});
 }
 
+void ReplicaKeeper::on_answering(std::function<void(const std::vector<std::string>&)> listener) {
+  answering_changed_ = std::move(listener);
+  answering_changed_(answering_);
+}
+
 void ReplicaKeeper::look_for_other_releases() {
   const TimePoint now = loop_.now();
   if (std::any_of(others_.begin(), others_.end(),
@@ -71,10 +76,12 @@ void ReplicaKeeper::look_for_other_releases() {
 
 void ReplicaKeeper::look() {
   const TimePoint now = loop_.now();
-  if (now - written_at_ >= times_.write) {
+  const bool often = !others_.empty() && times_.write_beside > Duration::zero();
+  if (now - written_at_ >= (often ? times_.write_beside : times_.write)) {
     write();
   }
   others_.clear();
+  std::vector<std::string> answering;
   std::map<std::string, Seen> seen;
   std::vector<store::Op> gone;
   store::RangeQuery query;
@@ -87,16 +94,29 @@ void ReplicaKeeper::look() {
     Seen& last = seen[id];
     const auto known = seen_.find(id);
     const bool rests = known != seen_.end() && known->second.modified == row.modified;
-    last = {row.modified, rests ? known->second.since : now};
+    last = {row.modified, rests ? known->second.since : now,
+            known == seen_.end() ? looked_ : known->second.wrote || !rests};
     if (now - last.since >= times_.gone) {
       gone.push_back({store::EventType::kDelete, std::string(row.key), {}, row.modified});
     } else if (auto replica = Replica::parse(id, row.value)) {
+      if (last.wrote && replica->ready && replica->version == own_.version &&
+          now - last.since < times_.fresh) {
+        answering.push_back(replica->address);
+      }
       others_.push_back(std::move(*replica));
     }
     return true;
   });
   look_for_other_releases();
   seen_ = std::move(seen);
+  looked_ = true;
+  std::sort(answering.begin(), answering.end());
+  if (answering != answering_) {
+    answering_ = std::move(answering);
+    if (answering_changed_) {
+      answering_changed_(answering_);
+    }
+  }
   for (store::Op& op : gone) {
     commit(store_, std::move(op));
   }

@@ -23,6 +23,9 @@ class ReplicaKeeper {
     Duration gone = seconds(kReplicaGoneSeconds);
     Duration look = seconds(1);
     Duration settled = seconds(kReplicaSettledSeconds);
+    /// Of a shard: at least so often while there are others (0: as `write`), and those answer that
+    /// have written within `fresh` (GR-301).
+    Duration write_beside{}, fresh{};
   };
   /// @param settled  called when no process of another release has been seen for Times::settled,
   /// and again after as long; empty: nobody wants to know
@@ -39,11 +42,15 @@ class ReplicaKeeper {
   void tell(bool ready, std::size_t watches);
   /// Those that live, as they were at the last look, without this one.
   [[nodiscard]] const std::vector<Replica>& others() const noexcept { return others_; }
+  /// Addresses of the others of the own release that answer, sorted: at once, and whenever they are
+  /// not the same any more. One that was there at the begin answers when it has written again.
+  void on_answering(std::function<void(const std::vector<std::string>&)> listener);
 
  private:
   struct Seen {
     store::Revision modified = 0;
-    TimePoint since{};  ///< it has rested
+    TimePoint since{};   ///< it has rested
+    bool wrote = false;  ///< while somebody looked
   };
   void look();
   void look_for_other_releases();
@@ -57,6 +64,9 @@ class ReplicaKeeper {
   TimePoint written_at_{};
   std::map<std::string, Seen> seen_;  ///< by id
   std::vector<Replica> others_;
+  std::vector<std::string> answering_;
+  std::function<void(const std::vector<std::string>&)> answering_changed_;
+  bool looked_ = false;
   const std::function<void()> settled_;
   TimePoint alone_since_{};  ///< with those of the own release
   net::Timer timer_;

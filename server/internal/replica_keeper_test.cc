@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "store/memory/memory_store.h"
 
@@ -98,6 +99,37 @@ TEST_F(ReplicaKeeperTest, GR211_AnUpgradeIsSettledWhenTheLastOfAnotherReleaseIsL
   ASSERT_TRUE(until([&] { return settled_ == 1; }));
   EXPECT_GE(Clock::now() - gone, milliseconds(100));
   EXPECT_TRUE(until([&] { return settled_ == 2; })) << "again, where it could not be done";
+}
+
+TEST_F(ReplicaKeeperTest, GR301_WhoHasWrittenLatelyAnswers) {
+  Times often = kQuick;
+  often.write_beside = milliseconds(5);
+  often.fresh = milliseconds(100);
+  const auto keeper_at = [&](const std::string& id, Times times) {
+    return std::make_unique<ReplicaKeeper>(
+        loop_, store_, Replica{.id = id, .version = version_, .address = "at-" + id, .ready = true},
+        nullptr, times);
+  };
+  Times never = often;
+  never.write = never.write_beside = seconds(1'000);
+  const auto hung = keeper_at("hung", never);
+  auto one = keeper_at("one", often);
+  std::vector<std::string> answering = {"none yet"};
+  one->on_answering([&](const std::vector<std::string>& urls) { answering = urls; });
+  EXPECT_TRUE(answering.empty()) << "what was there may be of one that is gone";
+  auto two = keeper_at("two", often);
+  ASSERT_TRUE(until([&] { return answering == std::vector<std::string>{"at-two"}; }));
+  version_ = "0.2.0";
+  const auto later = keeper_at("later", often);
+  ASSERT_TRUE(until([&] { return one->others().size() == 3; }));
+  EXPECT_EQ(answering.size(), 1U) << "one of another release writes as that does";
+  two.reset();
+  EXPECT_TRUE(until([&] { return answering.empty(); })) << "who has ended in order";
+  version_ = "0.1.0";
+  const auto stops = keeper_at("stops", never);  // as one that hangs after its first word
+  ASSERT_TRUE(until([&] { return answering == std::vector<std::string>{"at-stops"}; }));
+  EXPECT_TRUE(until([&] { return answering.empty(); }));
+  EXPECT_TRUE(has("stops"));
 }
 
 TEST_F(ReplicaKeeperTest, GR211_WhatOthersSayThatIsNotKnownIsLeftAlone) {

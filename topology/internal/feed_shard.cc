@@ -100,11 +100,13 @@ void ShardFeed::set_workspace_identity(const std::string& hash) {
   }
 }
 
-void ShardFeed::set_base_url(const std::string& url) {
-  const auto ok = client_.set_base_url(url);
+void ShardFeed::set_urls(const ShardSpec& spec) {
+  const Expected<bool> ok = client_.set_urls(spec.base_url, spec.replica_urls);
   if (!ok) {
     log_warn("shard cannot be reached",
              {{"shard", client_.name()}, {"errc", ok.error().to_string()}});
+  } else if (!*ok) {
+    return;  // another process of the shard goes on with what is read
   }
   for (std::size_t i = 0; i < kResources; ++i) {
     if (informers_[i]->machine().synced()) {

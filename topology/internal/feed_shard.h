@@ -36,7 +36,8 @@ class ShardFeed {
   ~ShardFeed();
 
   /// Starts or moves the informers; an unusable URL stops them until there is a better one.
-  void set_base_url(const std::string& url);
+  /// Base URL and those of the other processes.
+  void set_urls(const ShardSpec& spec);
   /// The same of a plain server, of which nothing is listed; also where the way there is another.
   void set_plain_url(const std::string& url);
   [[nodiscard]] const std::string& base_url() const noexcept { return client_.base_url(); }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "base/strings.h"
 #include "krm/annotations.h"
+#include "krm/replica_urls.h"
 #include "krm/request_info.h"
 
 namespace kintsugi::topology {
@@ -26,6 +28,12 @@ ShardSpec shard_from_json(const Json& object) {
   spec.base_url = object.text({"spec", "baseURL"});
   spec.external_url = object.text({"spec", "externalURL"});
   spec.virtual_workspace_url = object.text({"spec", "virtualWorkspaceURL"});
+  std::string_view urls = object.text({"metadata", "annotations", krm::kReplicaUrlsAnnotation});
+  while (!urls.empty()) {
+    const std::size_t end = std::min(urls.find(','), urls.size());
+    spec.replica_urls.emplace_back(trim(urls.substr(0, end)));
+    urls.remove_prefix(std::min(end + 1, urls.size()));
+  }
   return spec;
 }
 

@@ -94,7 +94,7 @@ class ListPart final : private MemberCall::Listener {
   bool missing = false;     ///< the list goes on without it
   bool rested = false;      ///< it was busy once
   bool retyped = false;     ///< it was asked for another media type
-  bool repeated = false;    ///< it had not looked at the first request
+  unsigned repeats = 0;     ///< how often its request was lost and sent again
   std::uint64_t items = 0;  /// of the answer that is being read; @}
 
  private:

@@ -119,6 +119,20 @@ TEST(WantedShardTest, WhenAbsent_HasUrlsAndLabels) {
   EXPECT_FALSE(wanted_shard(self(), &*shard)) << "nothing is rewritten when equal";
 }
 
+TEST(WantedShardTest, GR301_WhereOthersServeTheSame_IsSaidAsLongAsTheyDo) {
+  ShardSelf several = self();
+  several.replica_urls = {"https://127.0.0.1:7002", "https://127.0.0.1:7003"};
+  const auto shard = wanted_shard(several, nullptr);
+  ASSERT_TRUE(shard);
+  EXPECT_EQ(shard->text({"metadata", "annotations", "kintsugi.dev/replica-urls"}),
+            "https://127.0.0.1:7002,https://127.0.0.1:7003");
+  EXPECT_FALSE(wanted_shard(several, &*shard));
+  const auto alone = wanted_shard(self(), &*shard);
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->at({"metadata", "annotations", "kintsugi.dev/replica-urls"}), nullptr);
+  EXPECT_FALSE(wanted_shard(self(), &*alone));
+}
+
 TEST(WantedShardTest, WhenUserRelabelled_KeepsTheLabel) {
   Json present = *wanted_shard(self(), nullptr);
   present.make({"metadata", "labels", "region"}) = "mars";
