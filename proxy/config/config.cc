@@ -1,8 +1,10 @@
 #include "proxy/config/config.h"
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -184,7 +186,11 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
       config.backend.crl_file.empty()) {
     reader.fault("crl.required", "needs a file of revocation lists");
   }
+  std::map<std::string_view, std::string_view> regions;  // by URL
   for (const auto& [region, url] : config.endpoint_slice.regions.urls) {
+    const std::string_view whole = url;
+    const auto [known, is_new] =
+        regions.emplace(whole.substr(0, whole.find_last_not_of('/') + 1), region);
     if (region == "any" || region == "shard" || !krm::check_label_value(region).empty() ||
         region.empty()) {
       reader.fault("regions.urls",
@@ -192,6 +198,8 @@ void judge_together(const ProxyConfig& config, krm::ConfigReader& reader) {
                        "\" cannot be a region: it is no value of a label, or means something else");
     } else if (!endpointslice::join_url(url, "").has_value()) {
       reader.fault("regions.urls", region + ": must be an http or https URL");
+    } else if (!is_new) {
+      reader.fault("regions.urls", region + ": has the URL of " + std::string(known->second));
     }
   }
   if (!krm::check_qualified_name(config.endpoint_slice.regions.label).empty()) {

@@ -202,6 +202,15 @@ TEST(ProxyConfig, GR501_TheExamplesOfRegionsDifferInTheirRegion) {
   }
 }
 
+TEST(ProxyConfig, GR501_EachRegionHasAUrlOfItsOwn) {
+  const auto config = parse_proxy_config(
+      valid() + "regions: {urls: {us: 'https://one.test', eu: 'https://one.test/'}}\n", "/p.yaml");
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().to_string().find("regions.urls: us: has the URL of eu"),
+            std::string::npos)
+      << config.error().to_string();
+}
+
 TEST(ProxyConfig, GR501_WhenThereAreRegions_WatchesOfFarShardsWait) {
   const auto read = [](const std::string& text) {
     return parse_proxy_config(text, "/etc/k/proxy.yaml");
