@@ -12,6 +12,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/hex.h"
 #include "base/log_level.h"
 #include "base/log_output.h"
 #include "base/shown_text.h"
@@ -77,7 +78,6 @@ std::string shown(std::string_view text) {
 }
 
 void append_quoted(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   out += '"';
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -86,8 +86,7 @@ void append_quoted(std::string& out, std::string_view text) {
       out += c;
     } else if (byte < 0x20 || byte == 0x7f) {
       out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      append_hex(out, byte);
     } else {
       out += c;
     }

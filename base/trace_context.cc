@@ -2,7 +2,9 @@
 
 #include <cstddef>
 
+#include "base/hex.h"
 #include "base/random.h"
+#include "base/split_mix.h"
 
 namespace kintsugi {
 namespace {
@@ -26,20 +28,10 @@ std::optional<std::uint8_t> byte_at(std::string_view text, std::size_t at) noexc
   return static_cast<std::uint8_t>(high * 16 + low);
 }
 
-void append_byte(std::string& out, std::uint8_t byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  out += kDigits[byte >> 4U];
-  out += kDigits[byte & 0xFU];
-}
-
 /// Splitmix64: ids have to differ, not to be secret.
 std::uint64_t next_random() noexcept {
   thread_local std::uint64_t state = random_number();
-  state += 0x9E3779B97F4A7C15U;
-  std::uint64_t out = state;
-  out = (out ^ (out >> 30U)) * 0xBF58476D1CE4E5B9U;
-  out = (out ^ (out >> 27U)) * 0x94D049BB133111EBU;
-  return out ^ (out >> 31U);
+  return split_mix(state);
 }
 
 }  // namespace
@@ -82,11 +74,11 @@ std::string trace_parent_text(const TraceParent& parent) {
   std::string out = "00-";
   out.reserve(kLength);
   for (const std::uint8_t byte : parent.trace) {
-    append_byte(out, byte);
+    append_hex(out, byte);
   }
   out += '-';
   for (int shift = 56; shift >= 0; shift -= 8) {
-    append_byte(out, static_cast<std::uint8_t>(parent.span >> static_cast<unsigned>(shift)));
+    append_hex(out, static_cast<std::uint8_t>(parent.span >> static_cast<unsigned>(shift)));
   }
   out += parent.sampled ? "-01" : "-00";
   return out;

@@ -2,16 +2,10 @@
 
 #include <cstdint>
 
+#include "base/hex.h"
+
 namespace kintsugi::krm {
 namespace {
-
-constexpr char kHex[] = "0123456789abcdef";
-
-void append_hex(std::string& out, std::uint32_t value, int digits) {
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) {
-    out.push_back(kHex[(value >> static_cast<unsigned>(shift)) & 15U]);
-  }
-}
 
 /// Decodes one character at `at`; length 0 when the bytes are no UTF-8.
 std::uint32_t decode(std::string_view text, std::size_t at, std::size_t& length) {

@@ -1,14 +1,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/hex.h"
 #include "krm/internal/json_text.h"
 #include "krm/internal/plain_bytes.h"
 #include "krm/json.h"
 
 namespace kintsugi::krm {
 namespace {
-
-constexpr char kHex[] = "0123456789abcdef";
 
 void append_escape(std::string& out, unsigned char c) {
   out.push_back('\\');
@@ -34,8 +33,7 @@ void append_escape(std::string& out, unsigned char c) {
       break;
     default:
       out.append("u00");
-      out.push_back(kHex[c >> 4U]);
-      out.push_back(kHex[c & 15U]);
+      append_hex(out, c);
   }
 }
 

@@ -2,12 +2,12 @@
 
 #include <string>
 
+#include "base/hex.h"
 #include "base/strings.h"
 
 namespace kintsugi::krm {
 
 std::string quoted_path(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -22,8 +22,7 @@ std::string quoted_path(std::string_view text) {
       out += "&gt;";
     } else if (byte < 0x20 || byte == 0x7F) {
       out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      append_hex(out, byte);
     } else {
       out += c;
     }

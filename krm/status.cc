@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/hex.h"
 #include "krm/go_text.h"
 #include "krm/go_value.h"
 
@@ -329,15 +330,13 @@ Error unrecognized_error(std::string_view kind, std::string_view cause, std::str
   if (body.empty()) {
     message.append("<empty>");
   } else {
-    constexpr char kHex[] = "0123456789abcdef";
     const bool text = body.find_first_of("{\"") != std::string_view::npos;
     const std::size_t limit = text ? kShown * 4 : kShown;
     for (const char c : body.substr(0, limit)) {
       if (text) {
         message.push_back(c);
       } else {
-        message.push_back(kHex[static_cast<unsigned char>(c) >> 4U]);
-        message.push_back(kHex[static_cast<unsigned char>(c) & 15U]);
+        append_hex(message, static_cast<unsigned char>(c));
       }
     }
     message.append(body.size() > limit ? " ..." : "");

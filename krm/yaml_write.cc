@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/hex.h"
 #include "krm/internal/yaml_scalar.h"
 #include "krm/yaml.h"
 
@@ -64,22 +65,18 @@ void append_quoted(std::string& out, std::string_view text) {
     const std::string_view rest = std::string_view(json).substr(i);
     const auto byte = static_cast<unsigned char>(json[i]);
     const auto next = rest.size() > 1 ? static_cast<unsigned char>(rest[1]) : 0U;
-    constexpr char kHex[] = "0123456789abcdef";
     if (byte == 0x7F) {
       out.append("\\x7f");
     } else if (byte == 0xC2 && next < 0xA0) {
       out.append("\\x");
-      out.push_back(kHex[next >> 4U]);
-      out.push_back(kHex[next & 15U]);
+      append_hex(out, next);
       ++i;
     } else if (rest.size() > 2 && byte >= 0xE0 && byte < 0xF0 &&
                has_odd_unicode(rest.substr(0, 3)) && !has_odd_unicode(rest.substr(1, 2))) {
       const std::uint32_t code =
           (byte & 15U) << 12U | (next & 63U) << 6U | (static_cast<unsigned char>(rest[2]) & 63U);
       out.append("\\u");
-      for (int shift = 12; shift >= 0; shift -= 4) {
-        out.push_back(kHex[code >> static_cast<unsigned>(shift) & 15U]);
-      }
+      append_hex(out, code, 4);
       i += 2;
     } else {
       out.push_back(json[i]);

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "base/split_mix.h"
+
 namespace kintsugi::serving {
 namespace {
 
@@ -26,14 +28,6 @@ FairLimits usable(FairLimits limits) noexcept {
   limits.hand =
       std::clamp<std::size_t>(limits.hand, 1, std::min(limits.queues, FairQueues::kMostInHand));
   return limits;
-}
-
-/// A bijection of 64 bits that leaves no pattern (splitmix64).
-std::uint64_t stir(std::uint64_t value) noexcept {
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31U);
 }
 
 }  // namespace
@@ -131,7 +125,7 @@ void FairQueues::deal(std::uint64_t payer) noexcept {
   hand_.size = limits_.hand;
   std::array<std::uint32_t, kMostInHand> sorted{};
   for (std::size_t dealt = 0; dealt < hand_.size; ++dealt) {
-    payer = stir(payer);
+    payer = stir(payer + kSplitMixStep);
     // The nth of those that are not in the hand yet.
     auto card = static_cast<std::uint32_t>(payer % (limits_.queues - dealt));
     const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(dealt);
@@ -486,7 +480,7 @@ std::uint32_t FairQueues::retry_after(Level level) noexcept {
   const Group& mine = levels_[index];
   const double seats = static_cast<double>(limits_.seats == 0 ? 1 : shares_[index]);
   const double work = static_cast<double>(mine.stats.waiting + 1) * mine.mean / seats;
-  random_ = stir(random_);
+  random_ = stir(random_ + kSplitMixStep);
   const double spread = 0.75 + 0.5 * static_cast<double>(random_ >> 40U) / (1U << 24U);
   return static_cast<std::uint32_t>(std::clamp(std::ceil(work * spread), 1.0, 30.0));
 }

@@ -2,10 +2,11 @@
 
 #include <charconv>
 
+#include "base/hex.h"
+
 namespace kintsugi::cmd {
 
 std::string shown_key(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -13,8 +14,7 @@ std::string shown_key(std::string_view text) {
       out += '/';
     } else if (byte < 0x20 || byte > 0x7e || c == '\\') {
       out += "\\x";
-      out += kHex[byte >> 4U];
-      out += kHex[byte & 15U];
+      append_hex(out, byte);
     } else {
       out += c;
     }

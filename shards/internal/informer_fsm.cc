@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/split_mix.h"
 #include "base/strings.h"
 #include "krm/annotations.h"
 
@@ -74,13 +75,7 @@ std::uint64_t revision_number(std::string_view text) noexcept {
 InformerFsm::InformerFsm(InformerParams params, InformerSink& sink)
     : params_(std::move(params)), sink_(sink), random_(params_.seed) {}
 
-std::uint64_t InformerFsm::random() noexcept {  // splitmix64
-  random_ += 0x9E3779B97F4A7C15U;
-  std::uint64_t z = random_;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31U);
-}
+std::uint64_t InformerFsm::random() noexcept { return split_mix(random_); }
 
 std::string InformerFsm::selector() const {
   const std::string& given = params_.reflector.selector;

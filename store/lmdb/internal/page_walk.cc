@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/strings.h"
 #include "store/lmdb/internal/layout.h"
 #include "store/lmdb/internal/page_format.h"
@@ -60,10 +61,8 @@ std::string shown_key(std::string_view key) {
     if (c == '\0') {
       out += '/';
     } else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) {
-      constexpr std::string_view kHex = "0123456789abcdef";
       out += "\\x";
-      out += kHex[static_cast<unsigned char>(c) >> 4U];
-      out += kHex[static_cast<unsigned char>(c) & 15U];
+      append_hex(out, static_cast<unsigned char>(c));
     } else {
       out += c;
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/split_mix.h"
+
 namespace kintsugi::workers {
 
 ReconnectDelay::ReconnectDelay(Duration least, Duration most, std::uint64_t seed) noexcept
@@ -12,12 +14,7 @@ ReconnectDelay::ReconnectDelay(Duration least, Duration most, std::uint64_t seed
       random_(seed) {}
 
 Duration ReconnectDelay::next() noexcept {
-  // SplitMix64.
-  std::uint64_t bits = random_ += 0x9E3779B97F4A7C15U;
-  bits = (bits ^ (bits >> 30U)) * 0xBF58476D1CE4E5B9U;
-  bits = (bits ^ (bits >> 27U)) * 0x94D049BB133111EBU;
-  bits ^= bits >> 31U;
-  const double part = static_cast<double>(bits >> 11U) * 0x1p-53;
+  const double part = static_cast<double>(split_mix(random_) >> 11U) * 0x1p-53;
   const Duration half = upper_ / 2;
   const Duration wait =
       half +
