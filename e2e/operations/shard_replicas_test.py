@@ -313,8 +313,9 @@ class ShardReplicas(unittest.TestCase):
             victim, left = (leader, other) if who == "leader" else (other, leader)
             both = sorted(one[0]("").url.geturl() for one in (leader, other))
             kit.eventually(lambda both=both: self.urls_of_the_shard() == both, 30, "proxies are told of both")
-            self.reads_come_to(proxy, victim[0])
-            self.reads_come_to(proxy, left[0])
+            for one in (victim, left):
+                kit.eventually(lambda one=one: one[0]("").get("/readyz").status == 200, 30, "both are ready")
+                self.reads_come_to(proxy, one[0])
             answers, stop = [], threading.Event()
             everywhere = self.up.client("/clusters/*")
             at = everywhere.must("GET", "/api/v1/configmaps?limit=1")["metadata"]["resourceVersion"]
@@ -366,6 +367,7 @@ class ShardReplicas(unittest.TestCase):
         finally:
             os.kill(other[2](), signal.SIGCONT)
         kit.eventually(lambda: self.urls_of_the_shard() == both, 30, "it is back")
+        kit.eventually(lambda: other[0]("").get("/readyz").status == 200, 30, "and has news of etcd")
 
     def connections_to(self, port):
         """Of anybody, that are open."""

@@ -507,16 +507,12 @@ class Forward final : public http::RequestHandler,
       refuse(serving::not_sendable(), ForwardFault::kRefused);
       return;
     }
-    const bool untouched = cause == Errc::kNotProcessed || cause == Errc::kRefused ||
-                           cause == Errc::kUnreachable || cause == Errc::kOverloaded ||
-                           cause == Errc::kTls;
+    const bool untouched = is_untouched(cause);
     const bool elsewhere = *client_ != nullptr && (*client_)->answers_elsewhere();
     // It hung where the shard is not any more.
-    const bool given_up = idempotent_ && cause == Errc::kCancelled && *client_ != nullptr &&
-                          (*client_)->upstream() != nullptr;
-    const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline ||
-                            (untouched && elsewhere) || given_up ||
-                            (idempotent_ && (cause == Errc::kReset || cause == Errc::kClosed));
+    const bool given_up = idempotent_ && cause == Errc::kCancelled && *client_ != nullptr;
+    const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline || given_up ||
+                            (untouched && elsewhere) || (idempotent_ && is_lost(cause));
     const bool in_time = given_up || shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
       ++stats().retries;

@@ -34,6 +34,17 @@ inline net::UpstreamClass class_of(std::string_view method, bool watch) {
                                                                     : net::UpstreamClass::kWrite;
 }
 
+/// A request that ends like this has not reached the server.
+constexpr bool is_untouched(Errc cause) noexcept {
+  return cause == Errc::kNotProcessed || cause == Errc::kRefused || cause == Errc::kUnreachable ||
+         cause == Errc::kOverloaded || cause == Errc::kTls;
+}
+
+/// It may have, and its connection or stream is gone.
+constexpr bool is_lost(Errc cause) noexcept {
+  return cause == Errc::kReset || cause == Errc::kClosed;
+}
+
 /// What only matters until the response head is there: kept apart, so that a running watch does not
 /// carry it.
 struct Pending {
