@@ -12,6 +12,7 @@
 #include "net/upstream.h"
 #include "server/files.h"
 #include "server/internal/delivery_settings.h"
+#include "server/internal/eventing_settings.h"
 #include "server/internal/messaging_settings.h"
 #include "workers/runtime/endpoints/endpoint_url.h"
 
@@ -117,6 +118,10 @@ krm::ConfigTable role_keys(WorkerRoleConfig& role, const std::string& folder) {
     krm::ConfigTable own = delivery_keys(role.delivery, folder);
     std::move(own.begin(), own.end(), std::back_inserter(keys));
   }
+  if (role.name == "eventing") {
+    krm::ConfigTable own = eventing_keys(role.eventing);
+    std::move(own.begin(), own.end(), std::back_inserter(keys));
+  }
   return keys;
 }
 
@@ -200,6 +205,11 @@ void judge_role(const WorkerRoleConfig& role, krm::ConfigReader& reader) {
   }
   if (role.name == "delivery") {
     if (const auto [key, what] = delivery_fault(role.delivery); !what.empty()) {
+      reader.fault(path + "." + key, what);
+    }
+  }
+  if (role.name == "eventing") {
+    if (const auto [key, what] = eventing_fault(role.eventing); !what.empty()) {
       reader.fault(path + "." + key, what);
     }
   }

@@ -14,6 +14,7 @@
 #include "krm/config_table.h"
 #include "serving/trace_gate.h"
 #include "workers/delivery/delivery_config.h"
+#include "workers/eventing/eventing_config.h"
 #include "workers/messaging/messaging_config.h"
 
 namespace kintsugi::server {
@@ -47,6 +48,7 @@ struct WorkerRoleConfig {
   Duration lease_renew = seconds(2), lease_give_up = seconds(10);
   workers::MessagingConfig messaging;  ///< of the role of that name
   workers::DeliveryConfig delivery;    ///< likewise
+  workers::EventingConfig eventing;    ///< likewise
 };
 
 /// One document, kind WorkerConfiguration, kintsugi.dev/v1alpha1 (RT-6; docs/configuration.md).

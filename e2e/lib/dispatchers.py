@@ -88,11 +88,11 @@ class RealKafka(amqp.Peer):
                 "transaction.state.log.min.isr=1", "group.initial.rebalance.delay.ms=0", f"num.partitions={self.partitions}",
                 "message.max.bytes=20971520", "replica.fetch.max.bytes=20971520", "socket.request.max.bytes=104857600"]))  # fmt: skip
             made = subprocess.run(self._java("128m", "kafka.tools.StorageTool", "format", "-t", "bWFkZS1mb3ItdGVzdHMtMQ", "-c", str(self.properties)),
-                                  capture_output=True, text=True, check=False, timeout=60)  # fmt: skip
+                                  capture_output=True, text=True, check=False, timeout=300)  # fmt: skip
             assert made.returncode == 0, made.stdout[-500:] + made.stderr[-500:]
             self.bootstrap = f"127.0.0.1:{self.port}"
         self._spawn(self._java("384m", "kafka.Kafka", str(self.properties)), stdout=subprocess.DEVNULL)
-        kit.eventually(lambda: kit.listening(self.port), 60, "Kafka listens")
+        kit.eventually(lambda: kit.listening(self.port), 180, "Kafka listens")
         return self
 
     def kill(self):

@@ -269,6 +269,14 @@ net::Task<Expected<std::vector<std::string>>> RoleInstaller::install(
   net::Task<Expected<void>> applying =
       apply(plan.names.provider(), std::move(objects), params_.patience);
   done = co_await applying;
+  for (const std::string& shard : *served) {
+    if (!done || plan.in_pools.empty()) {
+      break;
+    }
+    net::Task<Expected<void>> pooling = apply(
+        plan.names.provider() + ":" + RoleNames::leases(shard), plan.in_pools, params_.patience);
+    done = co_await pooling;
+  }
   if (!done) {
     co_return fail(std::move(done.error()));
   }

@@ -20,6 +20,7 @@ constexpr std::string_view kExample = "example", kExampleFolder = "worker/";
 constexpr std::string_view kRootRights = "worker/root-rbac.yaml";
 constexpr std::string_view kLeaseRights = "worker/lease-rbac.yaml";
 constexpr std::string_view kTargetFolder = "delivery/", kTargetRights = "delivery/rbac.yaml";
+constexpr std::string_view kPool = "/pool.yaml";
 constexpr std::string_view kUsersOfFiles[] = {"greeter", "concertmaster"};
 constexpr const char* kWorkers = "workers";
 constexpr const char* kSlice = "APIExportEndpointSlice";
@@ -143,15 +144,20 @@ Expected<void> take(const EmbeddedFile& file, std::vector<Json>& into, const Rol
 }  // namespace
 
 Expected<RolePlan> plan_role(const std::string& role) {
-  RolePlan plan{
-      .names = {role}, .in_root = {}, .in_provider = {}, .in_leases = {}, .in_targets = {}};
+  RolePlan plan{.names = {role},
+                .in_root = {},
+                .in_provider = {},
+                .in_leases = {},
+                .in_targets = {},
+                .in_pools = {}};
   const std::string folder = role == kExample ? std::string(kExampleFolder) : role + "/";
   for (const EmbeddedFile& file : embedded_files()) {
-    std::vector<Json>* const into = file.name == kRootRights        ? &plan.in_root
-                                    : file.name == kLeaseRights     ? &plan.in_leases
-                                    : file.name == kTargetRights    ? &plan.in_targets
-                                    : file.name.starts_with(folder) ? &plan.in_provider
-                                                                    : nullptr;
+    std::vector<Json>* const into = file.name == kRootRights                 ? &plan.in_root
+                                    : file.name == kLeaseRights              ? &plan.in_leases
+                                    : file.name == kTargetRights             ? &plan.in_targets
+                                    : file.name == role + std::string(kPool) ? &plan.in_pools
+                                    : file.name.starts_with(folder)          ? &plan.in_provider
+                                                                             : nullptr;
     if (into != nullptr) {
       if (auto taken = take(file, *into, plan.names); !taken) {
         return fail(std::move(taken.error()));

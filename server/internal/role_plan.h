@@ -32,11 +32,13 @@ struct RolePlan {
   std::vector<krm::Json> in_root, in_provider;
   std::vector<krm::Json> in_leases;   ///< of each workspace for Leases
   std::vector<krm::Json> in_targets;  ///< of what a role without an APIExport fills
+  std::vector<krm::Json> in_pools;    ///< beside Leases, when the provider's exports are there
 };
 
 /// From `<role>/` and, for `example`, `worker/`; rights in root and at Leases are those of
 /// `worker/`, which names the user `greeter`: here the role's group stands for him. `delivery` has
-/// no APIExport, but rights for the logical clusters that it fills. A slice in the
+/// no APIExport, but rights for the logical clusters that it fills. `eventing` has what stands
+/// beside its Leases (`pool.yaml`), and two exports, of which the last is its own. A slice in the
 /// files is left out; instead there is one of the name `workers` for the Partition `workers`
 /// (partition_of_workers()). The first part of a schema's name, `v1` in the files, is made of its
 /// content: one that another version of the program has is beside the one that is there.

@@ -48,6 +48,7 @@ TEST(RolePlan, EveryRoleWithAnExportHasOne) {
     // It has no export: it fills workspaces that its clients name.
     EXPECT_EQ(plan.in_provider.empty(), role == "delivery");
     EXPECT_EQ(plan.in_targets.empty(), role != "delivery");
+    EXPECT_EQ(plan.in_pools.empty(), role != "eventing");  // its dispatchers stand there
     EXPECT_FALSE(plan.in_root.empty()) << role;
     EXPECT_FALSE(plan.in_leases.empty()) << role;
   }
@@ -63,6 +64,7 @@ TEST(RolePlan, WhatThereAreNoFilesOf_IsNamed) {
 
 TEST(RolePlan, SchemasComeFirst_ThenRightsTheExportAndTheSlice) {
   for (const auto& [role, schemas] : {std::pair<const char*, std::size_t>("example", 1),
+                                      std::pair<const char*, std::size_t>("eventing", 4),
                                       std::pair<const char*, std::size_t>("messaging", 12)}) {
     const RolePlan plan = plan_of(role);
     ASSERT_GE(plan.in_provider.size(), schemas + 4) << role;
@@ -100,7 +102,7 @@ TEST(RolePlan, TheExportNamesTheSchemasThatAreThere_ByWhatTheySay) {
 }
 
 TEST(RolePlan, RightsAreTheGroupsOfTheRole_AndNobodyElses) {
-  for (const std::string role : {"example", "messaging"}) {
+  for (const std::string role : {"example", "eventing", "messaging"}) {
     const RolePlan plan = plan_of(role);
     std::size_t bound = 0;
     for (const auto* objects : {&plan.in_root, &plan.in_provider, &plan.in_leases}) {

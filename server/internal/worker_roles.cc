@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "workers/delivery/delivery.h"
+#include "workers/eventing/eventing.h"
 #include "workers/example/example.h"
 #include "workers/messaging/messaging.h"
 
@@ -21,6 +22,8 @@ constexpr Entry kRoles[] = {
      [](const WorkerRoleConfig& role) { return workers::messaging_role(role.messaging); }},
     {"delivery",
      [](const WorkerRoleConfig& role) { return workers::delivery_role(role.delivery); }},
+    {"eventing",
+     [](const WorkerRoleConfig& role) { return workers::eventing_role(role.eventing); }},
 };
 
 }  // namespace

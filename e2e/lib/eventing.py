@@ -1,0 +1,123 @@
+"""The role `eventing` for tests: an installation with its worker, dispatchers that configs/eventing/kubelet.py runs, workspaces with groups."""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import kit
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "eventing"
+GROUPS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumergroups"
+CONSUMERS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumers"
+PODS, MAPS = "/api/v1/namespaces/knative-eventing/pods", "/api/v1/namespaces/knative-eventing/configmaps"
+SETS = "/apis/apps/v1/namespaces/knative-eventing/statefulsets"
+SEEN = "kafka.eventing.knative.dev/scheduler.placeable.Placements"
+POOL, HOME = "kafka-source-dispatcher", "root:eventing:leases-root"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+class Kubelet:
+    """A process of configs/eventing/kubelet.py; `pods` by name: what it says of each."""
+
+    def __init__(self, installation):
+        self.installation, self.process = installation, None
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kubelet-", dir=installation.dir))
+
+    def start_for(self, case):
+        add = getattr(case, "addClassCleanup", None) if isinstance(case, type) else case.addCleanup
+        with (self.folder / "kubelet.log").open("ab") as log:
+            # pylint: disable-next=consider-using-with
+            self.process = subprocess.Popen([sys.executable, str(CONFIGS / "kubelet.py"), "--dir", str(self.installation.state), "--server",
+                                             f"https://127.0.0.1:{self.installation.port}", "--cluster", HOME, "--folder", str(self.folder),
+                                             "--kintsugi", str(kit.BINARY)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # fmt: skip
+        add(self.stop)
+        return self
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(60)
+
+    def pod(self, number, pool=POOL):
+        """{"pid", "port", "uid"} of a dispatcher."""
+        return json.loads((self.folder / f"{pool}-{number}.json").read_text())
+
+    def status(self, number):
+        made = subprocess.run(["curl", "-s", "--max-time", "5", f"http://127.0.0.1:{self.pod(number)['port']}/status"], capture_output=True, check=True)
+        return json.loads(made.stdout)
+
+    def members(self, uid, pods):
+        """Of each dispatcher: members of the group and partitions that they have."""
+        found = [self.status(number)["egresses"].get(uid, {}) for number in range(pods)]
+        return [(one.get("members", 0), len(one.get("partitions", []))) for one in found]
+
+
+class Installed(kit.Installation):
+    """`kintsugi up --workers eventing` with one shard."""
+
+    def __init__(self, *options):
+        super().__init__("--workers", "eventing", *options, shards=1)
+
+    def home(self):
+        return self.client(f"/clusters/{HOME}")
+
+    def shop(self, name="shop"):
+        """A client of a new workspace that has consumer groups."""
+        self.make_workspace(name)
+        client = self.client(f"/clusters/root:{name}")
+        client.must("POST", "/apis/apis.kcp.io/v1alpha2/apibindings", {
+            "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "eventing"},
+            "spec": {"reference": {"export": {"path": "root:eventing", "name": "eventing"}}}})
+        kit.eventually(lambda: client.get(GROUPS).status == 200, 40, "consumer groups are served")
+        return client
+
+    def make_pool(self, replicas, name=POOL):
+        self.home().must("POST", SETS, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {}}})  # fmt: skip
+
+    def metric(self, name, **labels):
+        made = subprocess.run(["curl", "-s", "--max-time", "5", "--unix-socket", str(self.state / "run" / "worker-eventing.metrics.sock"),
+                               "http://worker/metrics"], capture_output=True, text=True, check=True)
+        total = 0.0
+        for line in made.stdout.splitlines():
+            head, _, value = line.rpartition(" ")
+            if re.match(rf"{name}(\{{|$)", head) and all(f'{key}="{want}"' in head for key, want in labels.items()):
+                total += float(value)
+        return total
+
+    def writes(self):
+        """Of objects and statuses, so far: Leases and the ring are put."""
+        return sum(self.metric("rest_client_requests_total", method=method) for method in ("POST", "PATCH", "DELETE"))
+
+
+def group(name, bootstrap, sink, *, topics=("orders",), replicas=1, offset="earliest", group_id=None, delivery=None, **more):
+    return {"apiVersion": "internal.kafka.eventing.knative.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name}, "spec": {
+        "replicas": replicas, "template": {"spec": {
+            "topics": list(topics), "configs": {"group.id": group_id or f"group-{name}", "bootstrap.servers": bootstrap},
+            "delivery": {"initialOffset": offset, **(delivery or {})}, "subscriber": {"uri": sink}, **more}}}}  # fmt: skip
+
+
+def conditions(one):
+    return {each["type"]: each for each in one.get("status", {}).get("conditions", [])}
+
+
+def says(one, kind):
+    each = conditions(one).get(kind, {})
+    return f"{each.get('status')}/{each.get('reason')}"
+
+
+def placements(one):
+    return {each["podName"].rpartition("-")[2]: each["vreplicas"] for each in one.get("status", {}).get("placements", [])}
+
+
+def until(client, name, kind, what, deadline=60):
+    """The group, once a condition says so ("True/Ready")."""
+
+    def there():
+        one = client.must("GET", f"{GROUPS}/{name}")
+        assert says(one, kind) == what, one.get("status")
+        return one
+
+    return kit.eventually(there, deadline, f"{name}: {kind} {what}")
