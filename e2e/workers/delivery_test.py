@@ -112,7 +112,13 @@ class Orders(delivery.Case):
         kit.eventually(lambda: self.hub.of("lamp")[-1].json["contentStatus"] == {"n": 39}, 20, "the last one is told")
         self.assertLess(len(self.hub.of("lamp")) - seen, 40)
         seen = len(self.hub.of("lamp"))
+        # The kind goes slowly: the object is gone and may not be made again, and the kind is served still.
+        lamps = lamp.removesuffix("/lamp")
+        self.target.must("POST", lamps, {"apiVersion": "test.dev/v1", "kind": "Lamp", "metadata": {"name": "held", "finalizers": ["test.dev/held"]}})
         self.target.must("DELETE", DEFINITIONS + "/lamps.test.dev")
+        kit.eventually(lambda: self.target.get(lamp).status == 404, 30, "objects of the kind go")
+        kit.stays(lambda: self.target.get(lamp).status, 1)
+        self.target.must("PATCH", lamps + "/held", {"metadata": {"finalizers": []}}, headers={"Content-Type": "application/merge-patch+json"})
         self.hub.until("lamp", "Reconciled", "False/KindNotServed", 60, seen)
         seen = len(self.hub.of("lamp"))
         kit.eventually(lambda: self.target.request("POST", DEFINITIONS, DEFINITION).status == 201, 30)

@@ -33,6 +33,13 @@ bool is_judged(const ApiAnswer& answer) {
          message.find("denied request:") != std::string_view::npos;
 }
 
+/// The kind goes, or is gone: what is served is asked for anew.
+bool is_kind_going(const ApiAnswer& answer) {
+  return answer.is(405) ||
+         answer.body.text({"message"}).find("custom resource definition is terminating") !=
+             std::string_view::npos;
+}
+
 /// A 404 that means that the object is not there, also since its namespace is not.
 bool is_missing(const ApiAnswer& answer) {
   return answer.says_missing() ||
@@ -154,7 +161,7 @@ Outcome ManifestWork::refused(Turn& turn, const ApiAnswer& answer, bool creating
   if (answer.cause == Errc::kCancelled || is_for_later(answer)) {
     return outcome_of(answer, RequestKind::kUpdate);
   }
-  if (answer.is(404) && !is_missing(answer)) {
+  if (is_kind_going(answer) || (answer.is(404) && !is_missing(answer))) {
     watches_.forget_kind(turn.order.cluster, turn.record.api_version);
     return Outcome::error();
   }
