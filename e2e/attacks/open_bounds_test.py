@@ -147,7 +147,8 @@ class Memory(unittest.TestCase):
         room = 6 << 20
         base = self.used()
         with kit.Proxy(installation, {"memory": {"budget": int((base + room) / 0.85)},
-                                      "limits": {"watches_per_resource": 100_000}}) as proxy:
+                                      "limits": {"watches_per_resource": 100_000},
+                                      "listener": {"slow_reader_timeout_ms": 3_600_000}}) as proxy:  # which is another reason
             mallory, bob = of_user(proxy, "mallory"), of_user(proxy, "bob")
             admin = proxy.client("/clusters/root:open")
             connections = [raw_h2.Connection(mallory) for _ in range(4)]

@@ -17,7 +17,7 @@ TYPES = {"string": str, "array": list, "object": dict, "boolean": bool}
 VALUES = [{"x": 1}, {}, -1, 0, 7, 1 << 40, 1 << 60, 0.5, 1e300, True, "", "text", "15s", "v1", [], ["a"], [""], [7], [70000], [{"x": 1}]]
 # Keys whose texts have a form that the schema does not tell.
 FORMS = re.compile(r"outgoing\.(allow|deny)|cors\.allowed_origins|lease\.\w+$|cert_propagation_delay|\.checks\.\w+$|_bind_address$|lease_clusters$|endpoints\.cluster$"
-                   r"|journal_max_bytes|cursor\.journal_bytes")
+                   r"|journal_max_bytes|cursor\.journal_bytes|eventing\.(pool_namespace|refresh_period|join_patience)$|kafka\.(timeout|partitions_every)$")
 
 
 def kintsugi(*words, **variables):
