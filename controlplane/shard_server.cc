@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apiserver/continue_keys.h"
+#include "base/host_port.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "controlplane/controllers/shard_controllers.h"
@@ -69,14 +70,13 @@ std::string ShardServer::base_url() const {
   if (!params_.advertised.empty()) {
     return params_.advertised;
   }
-  const bool ipv6 = params_.address.find(':') != std::string::npos;
-  std::string host = ipv6 ? "[" + params_.address + "]" : params_.address;
-  if (params_.address == "0.0.0.0") {
+  std::string host = params_.address;
+  if (host == "0.0.0.0") {
     host = "127.0.0.1";
-  } else if (params_.address == "::") {
-    host = "[::1]";
+  } else if (host == "::") {
+    host = "::1";
   }
-  return "https://" + host + ":" + std::to_string(port_);
+  return "https://" + host_port(host, port_);
 }
 
 std::string ShardServer::not_ready() {

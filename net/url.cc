@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/host_port.h"
 #include "base/strings.h"
 #include "net/upstream.h"
 
@@ -11,11 +12,7 @@ std::uint16_t default_port(std::string_view scheme) { return scheme == "https" ?
 }  // namespace
 
 std::string Url::authority() const {
-  std::string text = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  if (port != default_port(scheme)) {
-    text.append(":").append(std::to_string(port));
-  }
-  return text;
+  return port == default_port(scheme) ? url_host(host) : host_port(host, port);
 }
 
 Expected<Url> Url::parse(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/host_port.h"
 #include "base/strings.h"
 #include "krm/config_values.h"
 #include "net/address_rules.h"
@@ -303,9 +304,7 @@ std::string address_text(const WorkerAddress& address) {
   if (address.address.starts_with('/')) {
     return address.address;
   }
-  const bool is_v6 = address.address.find(':') != std::string::npos;
-  return (is_v6 ? "[" + address.address + "]" : address.address) + ":" +
-         std::to_string(address.port);
+  return host_port(address.address, address.port);
 }
 
 Expected<std::vector<std::string>> parse_worker_roles(std::string_view text,

@@ -1,22 +1,13 @@
 #include "server/internal/eventing_settings.h"
 
-#include <algorithm>
-
 #include "krm/config_values.h"
+#include "krm/names.h"
 
 namespace kintsugi::server {
 
 namespace {
 
 constexpr std::int64_t kMostUnits = 2'147'483'647, kMostPods = 100'000;
-constexpr std::size_t kMostNamespace = 63;
-
-bool is_namespace(const std::string& name) {
-  return !name.empty() && name.size() <= kMostNamespace && name.front() != '-' &&
-         name.back() != '-' && std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-         });
-}
 
 }  // namespace
 
@@ -40,7 +31,7 @@ krm::ConfigTable eventing_keys(workers::EventingConfig& config) {
 }
 
 std::pair<std::string, std::string> eventing_fault(const workers::EventingConfig& config) {
-  if (!is_namespace(config.pool_namespace)) {
+  if (!krm::check_dns1123_label(config.pool_namespace).empty()) {
     return {"eventing.pool_namespace", "must be the name of a namespace"};
   }
   if (config.max_replicas > 0 && config.max_replicas < config.min_replicas) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file_lock.h"
+#include "base/host_port.h"
 #include "krm/json.h"
 #include "net/inherited_sockets.h"
 #include "server/etcd_password.h"
@@ -105,9 +106,7 @@ void check_port(PeerProbe& probe, const std::string& place, const std::string& a
   if (fault == 0) {
     return;
   }
-  std::string what = place + ": " +
-                     (address.find(':') == std::string::npos ? address : "[" + address + "]") +
-                     ":" + std::to_string(port);
+  std::string what = place + ": " + host_port(address, port);
   bool is_error = true;
   if (fault != EADDRINUSE) {
     what += std::string(": ") + std::strerror(fault);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/host_port.h"
 #include "base/secret_file.h"
 #include "base/strings.h"
 #include "krm/path_prefixes.h"
@@ -126,10 +127,7 @@ std::uint16_t port_of_proxy(const UpOptions& options, std::uint32_t index) {
 }
 
 std::string url_of_proxy(const UpOptions& options, std::uint32_t index) {
-  const std::string host = local_host(options);
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return "https://" + (is_ipv6 ? "[" + host + "]" : host) + ":" +
-         std::to_string(port_of_proxy(options, index));
+  return "https://" + host_port(local_host(options), port_of_proxy(options, index));
 }
 
 const std::string& region_of(const UpOptions& options, std::uint32_t index) {
