@@ -44,6 +44,9 @@ class Kubelet:
         """{"pid", "port", "uid"} of a dispatcher."""
         return json.loads((self.folder / f"{pool}-{number}.json").read_text())
 
+    def has(self, number, pool=POOL):
+        return (self.folder / f"{pool}-{number}.json").exists()
+
     def status(self, number):
         made = subprocess.run(["curl", "-s", "--max-time", "5", f"http://127.0.0.1:{self.pod(number)['port']}/status"], capture_output=True, check=True)
         return json.loads(made.stdout)
@@ -59,6 +62,23 @@ class Installed(kit.Installation):
 
     def __init__(self, *options):
         super().__init__("--workers", "eventing", *options, shards=1)
+
+    def start_for(self, case=None):
+        super().start_for(case)
+        self.configure(refresh_period="1h")  # tests count on their pods: KA-3 takes those that are not needed after 100 s
+        return self
+
+    def configure(self, **settings):
+        """The worker begins again with these."""
+        path = self.state / "workers" / "eventing" / "worker.yaml"
+        text = path.read_text()
+        for key, value in settings.items():
+            text, changed = re.subn(rf"\b{key}: \S+", f"{key}: {value}", text)
+            assert changed == 1, text
+        path.write_text(text)
+        worker = self.pid("worker-eventing")
+        self.kill("worker-eventing")
+        kit.eventually(lambda: self.pid("worker-eventing") != worker and self.metric("process_start_time_seconds") > 0, 30, "the worker begins again")
 
     def home(self):
         return self.client(f"/clusters/{HOME}")

@@ -13,7 +13,7 @@ import rdkafka
 from dispatchers import MockKafka, Sink
 from eventing import CONSUMERS, GROUPS, MAPS, MERGE, PODS, POOL, SEEN, SETS, Installed, Kubelet, conditions, group, placements, says, until
 
-TOPICS = ("orders:12:3", "few:3:3", "old:4:3", "small:1:3", "gone:2:3")
+TOPICS = ("orders:12:3", "few:3:3", "old:4:3", "small:1:3", "gone:2:3", "shrinks:12:3")
 
 
 class Placed(unittest.TestCase):
@@ -198,7 +198,7 @@ class Placed(unittest.TestCase):
             self.assertEqual(sum(placements(one).values()), 12)
         self.assertEqual(self.home.must("GET", SETS + "/kafka-broker-dispatcher")["spec"]["replicas"], 2)
 
-    def test_9_KN_T041_a_deleted_group_leaves_nothing(self):
+    def test_8_KN_T041_a_deleted_group_leaves_nothing(self):
         self.make("gone", topics=("gone",), replicas=2)
         uid = self.get("gone")["metadata"]["uid"]
         until(self.shop, "gone", "Ready", "True/Ready")
@@ -206,6 +206,19 @@ class Placed(unittest.TestCase):
         self.drop("gone")
         self.assertFalse([one for one in self.shop.must("GET", CONSUMERS)["items"] if one["metadata"]["name"].startswith("gone-")])
         kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(uid, 3)) == 0, 60, "no members")
+
+    def test_9_KA_3_KA_4_pods_that_nobody_needs_are_emptied_and_go(self):
+        uid = self.make("shrinks", topics=("shrinks",), replicas=3)
+        self.assertEqual(placements(until(self.shop, "shrinks", "Ready", "True/Ready")), {"0": 1, "1": 1, "2": 1})
+        kit.eventually(lambda: self.kubelet.members(uid, 3) == [(1, 4)] * 3, 60, "each has four partitions")
+        self.produce("shrinks", 300)
+        self.installation.configure(refresh_period="1s", join_patience="1s")
+        kit.eventually(lambda: placements(self.get("shrinks")) == {"0": 3}, 90, "all are on one pod")
+        kit.eventually(lambda: self.home.must("GET", f"{SETS}/{POOL}")["spec"]["replicas"] == 1, 60, "its size is written")
+        kit.eventually(lambda: self.kubelet.members(uid, 1) == [(3, 12)] and not self.kubelet.has(1) and not self.kubelet.has(2), 60, "one pod is left")
+        self.produce("shrinks", 300, 300)
+        self.until_all(600)
+        self.assertEqual(says(self.get("shrinks"), "Ready"), "True/Ready")
 
 
 class CommandLine(unittest.TestCase):
