@@ -2,6 +2,7 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -77,7 +78,7 @@ class Installed(kit.Installation):
             assert changed == 1, text
         path.write_text(text)
         worker = self.pid("worker-eventing")
-        self.kill("worker-eventing")
+        self.kill("worker-eventing", signal.SIGTERM)  # gives its Leases back
         kit.eventually(lambda: self.pid("worker-eventing") != worker and self.metric("process_start_time_seconds") > 0, 30, "the worker begins again")
 
     def home(self):
