@@ -203,13 +203,13 @@ class Dispatcher(amqp.Peer):
                        f"{uid} has its partitions")  # fmt: skip
 
 
-def until_spread(dispatchers, uid, partitions):
-    """Until every partition is one's alone. @returns how many each has."""
+def until_spread(dispatchers, uid, partitions, each=None):
+    """Until every partition is one's alone, and each of them has so many, where that is said: members get theirs in several steps."""
 
     def spread():
         held = [one.egress(uid).get("partitions", []) for one in dispatchers]
-        everything = sorted(itertools.chain(*held))
-        return len(everything) == len(set(everything)) == partitions and all(held) and [len(one) for one in held]
+        everything = list(itertools.chain(*held))
+        return (len(everything) == len(set(everything)) == partitions and all(held)) and (each is None or all(len(one) == each for one in held))
 
-    return kit.eventually(spread, 60, "each has partitions, and no two the same")
+    kit.eventually(spread, 60, "each has partitions, and no two the same")
 

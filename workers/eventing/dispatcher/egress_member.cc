@@ -220,6 +220,10 @@ void EgressMember::commit_again() {
 void EgressMember::commit() {
   commit_pending_ = false;
   commit_timer_.cancel();
+  if (consumer_.is_joining() && !closing_) {
+    commit_later(kCommitPause);
+    return;
+  }
   KafkaOffsets offsets;
   for (auto& [partition, assigned] : assigned_) {
     if (const auto offset = assigned.order.take_commit()) {

@@ -1,6 +1,7 @@
 #include "workers/eventing/kafka/kafka_consumer.h"
 
 #include <array>
+#include <atomic>
 #include <optional>
 #include <string_view>
 
@@ -65,6 +66,42 @@ std::string milliseconds_text(Duration time) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(time).count());
 }
 
+/// Whether the client is between the JoinGroup that it sent and the answer to its SyncGroup, as its
+/// threads see it.
+using Joining = std::atomic<bool>;
+constexpr std::int16_t kJoinGroup = 11, kSyncGroup = 14;  // of Kafka's protocol
+
+rd_kafka_resp_err_t on_request_sent(rd_kafka_t* /*client*/, int /*socket*/, const char* /*broker*/,
+                                    std::int32_t /*broker_id*/, std::int16_t key,
+                                    std::int16_t /*version*/, std::int32_t /*correlation*/,
+                                    std::size_t /*size*/, void* opaque) {
+  if (key == kJoinGroup) {
+    static_cast<Joining*>(opaque)->store(true);
+  }
+  return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+rd_kafka_resp_err_t on_response_received(rd_kafka_t* /*client*/, int /*socket*/,
+                                         const char* /*broker*/, std::int32_t /*broker_id*/,
+                                         std::int16_t key, std::int16_t /*version*/,
+                                         std::int32_t /*correlation*/, std::size_t /*size*/,
+                                         std::int64_t /*rtt*/, rd_kafka_resp_err_t /*code*/,
+                                         void* opaque) {
+  if (key == kSyncGroup) {
+    static_cast<Joining*>(opaque)->store(false);
+  }
+  return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+rd_kafka_resp_err_t on_new(rd_kafka_t* client, const rd_kafka_conf_t* /*settings*/, void* opaque,
+                           char* /*why*/, std::size_t /*room*/) {
+  const auto code =
+      rd_kafka_interceptor_add_on_request_sent(client, "joining", on_request_sent, opaque);
+  return code != RD_KAFKA_RESP_ERR_NO_ERROR ? code
+                                            : rd_kafka_interceptor_add_on_response_received(
+                                                  client, "joining", on_response_received, opaque);
+}
+
 }  // namespace
 
 struct KafkaConsumer::Library {
@@ -79,7 +116,7 @@ struct KafkaConsumer::Library {
         rd_kafka_queue_destroy(one);
       }
     }
-    end_kafka_client(client, true);
+    end_kafka_client(client, true, joining);
   }
 
   static void on_rebalance(rd_kafka_t* client, rd_kafka_resp_err_t code,
@@ -162,6 +199,7 @@ struct KafkaConsumer::Library {
   rd_kafka_queue_t* last_words = nullptr;  // of a consumer that closes
   PartitionList revoked;
   std::function<void()> look;  // guarded
+  std::shared_ptr<Joining> joining = std::make_shared<Joining>(false);
   bool ending = false;
   Alive alive;
 };
@@ -192,6 +230,8 @@ Expected<void> KafkaConsumer::start() {
                 {"queued.min.messages", "200"},
                 {"queued.max.messages.kbytes", "16384"}});
   rd_kafka_conf_set_opaque(settings.get(), library_.get());
+  (void)rd_kafka_conf_interceptor_add_on_new(settings.get(), "joining", on_new,
+                                             library_->joining.get());
   rd_kafka_conf_set_rebalance_cb(settings.get(), Library::on_rebalance);
   rd_kafka_conf_set_offset_commit_cb(settings.get(), Library::on_commit);
   rd_kafka_conf_set_error_cb(settings.get(), Library::on_error);
@@ -225,6 +265,8 @@ bool KafkaConsumer::is_member() const {
   rd_kafka_mem_free(library_->client, id);
   return out;
 }
+
+bool KafkaConsumer::is_joining() const noexcept { return library_->joining->load(); }
 
 bool KafkaConsumer::look_once() {
   std::vector<KafkaRecord> records;

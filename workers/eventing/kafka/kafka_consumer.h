@@ -58,6 +58,11 @@ class KafkaConsumer {
   [[nodiscard]] Expected<void> start();
   /// Whether a broker has given it a place in the group.
   [[nodiscard]] bool is_member() const;
+  /// Whether it waits for its place in a group that is dealt out anew. A commit would be answered
+  /// after that, for the generation before; the library takes that answer for the end of its
+  /// membership, and all members join once more (its on_commit of ILLEGAL_GENERATION). So what can
+  /// wait waits.
+  [[nodiscard]] bool is_joining() const noexcept;
   /// @param offsets  of the next records to consume; on_committed tells how it went
   void commit(const KafkaOffsets& offsets);
   /// @{ Records of a paused partition do not come; those that are fetched already may.

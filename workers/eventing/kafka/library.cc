@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "workers/eventing/kafka/kafka_consumer.h"
@@ -59,9 +60,9 @@ Expected<rd_kafka_t*> KafkaSettings::make(rd_kafka_type_t type) {
   return client;
 }
 
-void end_kafka_client(rd_kafka_t* client, bool is_consumer) {
+void end_kafka_client(rd_kafka_t* client, bool is_consumer, std::shared_ptr<void> used) {
   ends().fetch_add(1);
-  std::thread([client, is_consumer] {
+  std::thread([client, is_consumer, used = std::move(used)] {
     rd_kafka_destroy_flags(client, is_consumer ? RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE : 0);
     ends().fetch_sub(1);
   }).detach();

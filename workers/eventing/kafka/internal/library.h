@@ -5,6 +5,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,7 +33,8 @@ class KafkaSettings {
 };
 
 /// Ends a client on a thread: it joins the library's.
-void end_kafka_client(rd_kafka_t* client, bool is_consumer);
+/// @param used  what the library's threads use until then
+void end_kafka_client(rd_kafka_t* client, bool is_consumer, std::shared_ptr<void> used = nullptr);
 
 [[nodiscard]] std::string kafka_text(rd_kafka_resp_err_t code);
 
