@@ -20,6 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e" / "lib"))
 
 PER_QUEUE = {"router": {"CREATE router.config.address": 1, "CREATE router.config.autoLink": 2}, "broker": {"createAddress": 1, "createQueue": 1}}
+# What a workspace may write by default, 500 a second, would be what is measured.
+QUOTAS = "writes.rps=0,objects=0,bytes=0"
 
 
 class Fake:
@@ -209,14 +211,16 @@ class Bench:
                 self.row(f"{self.arguments.spaces:,} spaces, from the last POST until all are Active", "<= 20 s a router", f"{time.monotonic() - begin:.1f} s",
                          time.monotonic() - begin <= 20)
             self.one_after_another(0, 20)
-            before = worker.metric("rest_client_requests_total")
+            spent = ("rest_client_requests_total", "messaging_mgmt_seconds_sum", "messaging_mgmt_seconds_count")
+            before = [worker.metric(name) for name in spent]
             created, ready = self.one_after_another(20, count - 20)
-            writes = (worker.metric("rest_client_requests_total") - before) / (count - 20)
+            writes, asking, asked = ((worker.metric(name) - was) / (count - 20) for name, was in zip(spent, before))
             for what, times, half, most in (("confirmed by all components", created, 20, 100), ("Ready, link seen active", ready, None, 1000)):
                 p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
                 self.row(f"idle create to {what}, of {len(times)}", f"p50 <= {half} ms, p99 <= {most} ms" if half else f"p99 <= {most} ms",
                          f"p50 {p50:.1f} ms, p99 {p99:.1f} ms", (half is None or p50 <= half) and p99 <= most)
             self.row("requests of the worker to the API for each", "-", f"{writes:.2f}")
+            self.row("requests to components for each, looks at links included; time until all are answered", "-", f"{asked:.1f}; {asking * 1e3:.1f} ms")
             begin = time.monotonic()
             self.delete(count)
             self.row(f"{count} deleted, until all are gone", "-", f"{time.monotonic() - begin:.1f} s")
@@ -340,14 +344,21 @@ class Bench:
             self.row(f"quiet: requests to the {fake.kind} in 30 s", f"<= {most}", f"{each:.1f}", each <= most)
         self.row("quiet: CPU of the worker", "independent of N", f"{spent / 1e9 / seconds * 100:.2f} % of a core")
 
+    def beside_artemis(self, amqp):
+        """Create to confirmed with the real broker; the router answers at once, so that what components take is the broker's share."""
+        with contextlib.ExitStack() as stack:
+            router = stack.enter_context(Fake(self.arguments.fake, "router", 0, self.arguments.serial))
+            broker = amqp.Artemis("b0", memory=512, global_max_size=256 << 20)
+            stack.callback(broker.close)
+            broker.start()
+            self.begin(stack.enter_context(self.kit.Installation("--quotas", QUOTAS, shards=1)), router, broker)
+            self.idle(self.arguments.idle)
+
     def run(self):
         options = self.arguments
         with contextlib.ExitStack() as stack:
             router, broker = (stack.enter_context(Fake(options.fake, kind, options.latency_us, options.serial)) for kind in ("router", "broker"))
-            # What a workspace may write by default, 500 a second, would be what is measured.
-            quotas = "writes.rps=0,objects=0,bytes=0"
-            installation = stack.enter_context(self.kit.Installation("--quotas", quotas, shards=1))
-            self.begin(installation, router, broker)
+            self.begin(stack.enter_context(self.kit.Installation("--quotas", QUOTAS, shards=1)), router, broker)
             self.idle(options.idle)
             seconds = self.create(0, options.addresses)
             print(f"{options.addresses:,} objects made in {seconds:.1f} s", flush=True)
@@ -385,6 +396,7 @@ def main():
     parser.add_argument("--quiet", type=int, default=60, help="seconds")
     parser.add_argument("--latency-us", type=int, default=1000, help="of an operation of the fakes")
     parser.add_argument("--confirmed-only", action="store_true", help="waits for no link: above 5,000 addresses their state is read one by one")
+    parser.add_argument("--artemis", action="store_true", help="idle addresses alone, with a real broker (Java and Maven are needed) and a router that answers at once")
     parser.add_argument("--serial", action="store_true", help="fakes do one operation after the other")
     parser.add_argument("--reconciles", type=int, help="of one kind at a time, instead of the default")
     parser.add_argument("--perf", help="files for profiles of the worker and the shard while they are made, and of all at a restart")
@@ -392,11 +404,15 @@ def main():
     if arguments.full:
         arguments.addresses = 100_000
     os.environ["KINTSUGI"] = str(pathlib.Path(arguments.binary).resolve())
+    import amqp
     import kit
     import messaging_stage
     import worker
     bench = Bench(arguments, kit, messaging_stage, worker)
-    bench.run()
+    if arguments.artemis:
+        bench.beside_artemis(amqp)
+    else:
+        bench.run()
     print(f"\n{datetime.date.today()}\n\n| figure | target | measured | |\n|---|---|---|---|")
     for one in bench.rows:
         print("| " + " | ".join(one) + " |")
