@@ -305,7 +305,8 @@ class Deletion(Case):
             come_and_go("first")
             before = settled()
             come_and_go("second")
-            self.assertEqual(settled(), before)
+            # What went late of the first one is counted in `before`; it is no fault that it is gone by now.
+            kit.eventually(lambda: all(now <= then for now, then in zip(stored(), before)), 60, f"no more than {before}")
 
 
 class Access(Case):
