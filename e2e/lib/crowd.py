@@ -49,22 +49,25 @@ class Lines(raw_h2.Connection):
             else:
                 one.events.append((event["type"], meta.get("name", str(event["object"]))))
 
-    @property
-    def lost(self):
+    def lost(self, stays):
+        """@param stays  what runs when the server says that it goes is read to its end, as HTTP libraries do"""
+        if stays and self.goaway is not None:
+            return self.closed or all(stream.over for stream in self.streams.values())
         return self.closed or self.goaway is not None or any(stream.over for stream in self.streams.values())
 
 
 class Crowd(threading.Thread):
     """`each` watches of every user, on a connection of the user's own."""
 
-    def __init__(self, users, path, cursor, each, elsewhere=False):
+    def __init__(self, users, path, cursor, each, elsewhere=False, stays=False):
         """@param users  a list for each: clients of the servers, the first one is used first
-        @param elsewhere  who loses a connection goes to the next server, as a balancer might lead it"""
+        @param elsewhere  who loses a connection goes to the next server, as a balancer might lead it
+        @param stays  see Lines.lost(); each user has a thread then, as one that connects must not keep another from reading"""
         super().__init__(daemon=True)
         self.path, self.end = path + "?watch=1&allowWatchBookmarks=true", threading.Event()
         self.groups = [(list(clients), [Follower(cursor) for _ in range(each)]) for clients in users]
         self.all = [one for _, followers in self.groups for one in followers]
-        self.moves, self.faults, self.refused, self.elsewhere = 0, [], set(), elsewhere
+        self.moves, self.faults, self.refused, self.elsewhere, self.stays = 0, [], set(), elsewhere, stays
         self.start()
 
     def connect(self, clients, followers):
@@ -77,24 +80,34 @@ class Crowd(threading.Thread):
         return None
 
     def run(self):
+        parts = [[group] for group in self.groups] if self.stays else [self.groups]
+        threads = [threading.Thread(target=self.follow, args=(part,), daemon=True) for part in parts]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+
+    def follow(self, groups):
         try:
-            self.follow()
+            self.follow_all(groups)
         except Exception as fault:  # pylint: disable=broad-except
             self.faults.append(fault)
 
-    def follow(self):
-        links = [self.connect(*group) for group in self.groups]
+    def follow_all(self, groups):
+        links = [self.connect(*group) for group in groups]
         while not self.end.is_set():
             ready = set(select.select([link.tls for link in links], [], [], 0.1)[0])
             for number, link in enumerate(links):
                 if link.tls in ready or link.tls.pending():
                     link.read(0)
-                if link.lost:
+                if link.lost(self.stays):
                     self.refused |= {stream.status for stream in link.streams.values()} - {None, 200}
                     link.close()
                     self.moves += 1
                     if self.elsewhere:
-                        self.groups[number][0].append(self.groups[number][0].pop(0))
-                    links[number] = self.connect(*self.groups[number])
+                        groups[number][0].append(groups[number][0].pop(0))
+                    links[number] = self.connect(*groups[number])
+                    if links[number] is None:
+                        return
         for link in links:
             link.close()

@@ -40,8 +40,7 @@ class RollingUpgrade(over_etcd.Proxies):
             self.assertTrue(all(one.resumes for one in watches), "each has gone on elsewhere")
             for one in watches:
                 self.assertEqual({kind for kind, _ in one.names}, {"ADDED"})
-                seen = list(dict.fromkeys(name for _, name in one.names))
-                self.assertEqual([name for name in seen if name in made], made)
+                self.assertEqual([name for _, name in one.names if name in made], made, "once: each is read to its end")
         finally:
             for one in watches:
                 one.done.set()

@@ -4,21 +4,20 @@ import pathlib
 import signal
 import socket
 import subprocess
-import threading
 import time
 import unittest
 
 import crowd
 import kit
-import raw_h2
 from given_sockets import Given, listening
+from request_load import Load
 
 ONLY_WITH_ALL = "twenty upgrades under load"
 MAPS = "/api/v1/namespaces/default/configmaps"
 ALL_MAPS = "/clusters/*/api/v1/configmaps"
-REFUSED_STREAM = 7
-PATIENCE = 60  # [s] that a client waits for an answer
-RATE, BATCH = 500, 25  # requests a second at most on each of two connections, and at once
+PATIENCE = 60  # [s] that a client waits
+RATE = 550  # requests a second at most of each of two clients
+EACH_TURN = 1000  # answers of each before the next upgrade
 
 
 def setUpModule():
@@ -26,61 +25,11 @@ def setUpModule():
     installation = kit.Installation(shards=2).start_for()
 
 
-class Load(threading.Thread):
-    """GETs over HTTP/2 as fast as its rate says. What the server says it has not begun (RFC 9113, 6.8) is asked again, as all clients do."""
-
-    def __init__(self, client, path):
-        super().__init__(daemon=True)
-        self.client, self.path, self.ends = client, path, threading.Event()
-        self.answered, self.connections, self.cut, self.refused, self.failed = 0, 0, 0, [], []
-        self.start()
-
-    def run(self):
-        while not self.ends.is_set():
-            try:
-                connection = raw_h2.Connection(self.client, PATIENCE)
-            except OSError as fault:
-                self.refused.append(repr(fault))
-                continue
-            self.connections += 1
-            while not self.ends.is_set() and self.batch(connection):
-                pass
-            connection.close()
-
-    def batch(self, connection):
-        """Whether the connection takes more."""
-        due, streams = time.monotonic() + BATCH / RATE, []
-        try:
-            with connection.at_once():
-                streams += [connection.open("GET", self.path) for _ in range(BATCH)]
-        except OSError:
-            pass  # what came before is read all the same
-
-        def is_begun(stream):
-            return connection.goaway is None or stream.number <= connection.goaway
-
-        connection.until(lambda: all(one.over or not is_begun(one) for one in streams), PATIENCE)
-        for one in streams:
-            if one.ended and one.status == 200:
-                self.answered += 1
-            elif one.ended:
-                self.failed.append(one.status)
-            elif is_begun(one) and one.reset != REFUSED_STREAM:
-                self.cut += 1
-            del connection.streams[one.number]
-        self.ends.wait(max(due - time.monotonic(), 0))
-        return connection.goaway is None and not connection.closed
-
-    @staticmethod
-    def faults(loads):
-        return [fault for one in loads for fault in one.refused + one.failed]
-
-
 class Upgrades(unittest.TestCase):
     def setUp(self):
         self.port = self.enterContext(listening()) if hasattr(self, "enterContext") else listening()
         self.addCleanup(self.port.close)
-        self.proxy = Given(installation, self.port, change={"wildcard": "serve", "shutdown": {"delay_ms": 0, "grace_ms": 10_000}}, loops=2)
+        self.proxy = Given(installation, self.port, change={"wildcard": "serve", "shutdown": {"delay_ms": 0, "grace_ms": 30_000, "spread_ms": 1000}}, loops=2)
         self.proxy.port = self.port.getsockname()[1]
         self.program = pathlib.Path(self.proxy.dir, "kintsugi")  # what the service manager starts
         self.proxy.program = str(self.program)
@@ -118,23 +67,35 @@ class Upgrades(unittest.TestCase):
 
     def watch(self, users, each):
         cursor = self.proxy.client("").must("GET", ALL_MAPS)["metadata"]["resourceVersion"]
-        watches = crowd.Crowd([[self.proxy.client("")] for _ in range(users)], ALL_MAPS, cursor, each)
+        watches = crowd.Crowd([[self.proxy.client("")] for _ in range(users)], ALL_MAPS, cursor, each, stays=True)
         self.addCleanup(watches.join, 30)
         self.addCleanup(watches.end.set)
         kit.eventually(lambda: all(one.status == 200 for one in watches.all), 60, "all watches are open")
         return watches
 
+    def load(self):
+        one = Load(f"https://127.0.0.1:{self.proxy.port}/clusters/root", installation.pki, MAPS + "?limit=1", RATE)
+        self.addCleanup(one.end)
+        return one
+
+    def in_use(self, loads, answers):
+        """Each has so many answers more. @returns how many all had a second meanwhile, once answers came"""
+        before = [one.answered for one in loads]
+        kit.eventually(lambda: all(one.answered > old for one, old in zip(loads, before)), 60, "an answer")
+        began, first = time.monotonic(), sum(one.answered for one in loads)
+        kit.eventually(lambda: all(one.answered >= old + answers for one, old in zip(loads, before)), 60, "answers")
+        return (sum(one.answered for one in loads) - first) / (time.monotonic() - began)
+
     def missing(self, watches):
         return [one for one in watches.all if not set(self.names()) <= {name for _, name in one.events}]
 
     def test_OP_T207_twenty(self):
+        """Watches that are read to their end, as HTTP libraries do, are told everything once."""
         self.begin()
-        watches = self.watch(5, 100)
-        loads = [Load(self.proxy.client("/clusters/root"), MAPS + "?limit=1") for _ in range(2)]
-        began, pids = time.monotonic(), set()
+        watches, loads = self.watch(5, 100), [self.load() for _ in range(2)]
+        began, pids, rates = time.monotonic(), set(), []
         for turn in range(20):
-            before = [one.answered for one in loads]
-            kit.eventually(lambda before=before: all(one.answered > old + 100 for one, old in zip(loads, before)), 60, "answers")
+            rates.append(self.in_use(loads, EACH_TURN))
             self.write()
             self.install(kit.BINARY)
             pids.add(self.proxy.process.pid)
@@ -142,31 +103,29 @@ class Upgrades(unittest.TestCase):
             self.write()  # while there is none
             self.proxy.start()
             kit.eventually(lambda: not self.missing(watches), 60, f"all watches have what was written by turn {turn}")
-        before = [one.answered for one in loads]
-        kit.eventually(lambda: all(one.answered > old + 100 for one, old in zip(loads, before)), 60, "answers after the last")
+        self.in_use(loads, EACH_TURN)
         took = time.monotonic() - began
         for one in loads:
-            one.ends.set()
-        for one in loads:
-            one.join(90)
+            one.end()
         answered = sum(one.answered for one in loads)
-        print(f"note: 20 upgrades in {took:.0f} s, {answered} requests ({answered / took:.0f}/s), {watches.moves} connections of watches began anew", flush=True)
+        print(f"note: 20 upgrades in {took:.0f} s, {answered} requests ({answered / took:.0f}/s; while a proxy serves {min(rates):.0f} to "
+              f"{max(rates):.0f}/s), {watches.moves} connections of watches began anew", flush=True)
         self.assertEqual(len(pids), 20)
-        self.assertEqual((Load.faults(loads), sum(one.cut for one in loads)), ([], 0))
+        self.assertEqual(([one.refused + one.failed for one in loads], sum(one.cut for one in loads)), ([[], []], 0))
         self.assertTrue(all(one.connections > 20 for one in loads))
         self.assertEqual((watches.faults, watches.refused), ([], set()))
-        for one in watches.all:  # who leaves at GOAWAY, before the last bookmark, has some of them twice
-            self.assertEqual([event for event in dict.fromkeys(one.events) if event[1] in set(self.names())], [("ADDED", name) for name in self.names()])
+        self.assertEqual(watches.moves, 5 * 20, "each user's connection once an upgrade")
+        mine = set(self.names())
+        for one in watches.all:
+            self.assertEqual([event for event in one.events if event[1] in mine], [("ADDED", name) for name in self.names()])
 
     def test_OP_T207_a_new_program_that_does_not_start(self):
         """It exits, is no program, or hangs and is ended for it: who comes meanwhile waits, and is served by the one that is put back."""
         self.begin()
-        watches = self.watch(2, 10)
-        load = Load(self.proxy.client("/clusters/root"), MAPS + "?limit=1")
+        watches, load = self.watch(2, 10), self.load()
         hangs = self.script("#!/bin/sh\nexec sleep 1000\n")
         for wrong in ("/bin/false", "/etc/passwd", hangs):
-            before = load.answered
-            kit.eventually(lambda before=before: load.answered > before + 50, 60, "answers")
+            self.in_use([load], 50)
             self.write()
             self.install(wrong)
             self.assertEqual(self.proxy.stop(), 0)
@@ -181,8 +140,7 @@ class Upgrades(unittest.TestCase):
                 self.proxy.start()
                 kit.eventually(lambda: not self.missing(watches), 60, "all watches go on")
                 early.close()
-        load.ends.set()
-        load.join(90)
+        load.end()
         self.assertEqual((load.refused, load.failed, load.cut), ([], [], 0))
         self.assertEqual((watches.faults, watches.refused), ([], set()))
 
@@ -190,13 +148,11 @@ class Upgrades(unittest.TestCase):
         """kill -9 while it starts, when it has just begun to serve, in use, and while it ends: nobody is refused, only what was under way is
         cut; no event is missed; its store has one writer, and is whole."""
         self.begin()
-        watches = self.watch(2, 10)
-        load = Load(self.proxy.client("/clusters/root"), MAPS + "?limit=1")
+        watches, load = self.watch(2, 10), self.load()
         partitions = "/apis/topology.kcp.io/v1alpha1/partitions"
 
         def in_use():
-            before = load.answered
-            kit.eventually(lambda: load.answered > before + 50, 60, "answers")
+            self.in_use([load], 50)
 
         def ends():
             self.proxy.process.send_signal(signal.SIGTERM)
@@ -219,8 +175,7 @@ class Upgrades(unittest.TestCase):
                 self.assertEqual((stored, other.returncode), (201, 1), other.stderr)
                 self.assertIn("in use", other.stderr)
                 self.assertEqual(self.proxy.client().get(f"{partitions}/killed-{number}").status, 200, "what was answered is stored")
-        load.ends.set()
-        load.join(90)
+        load.end()
         print(f"note: {load.cut} requests were under way when it was killed", flush=True)
         self.assertEqual(load.failed, [])
         self.assertEqual([one for one in load.refused if "refused" in one.lower()], [])
