@@ -3,7 +3,14 @@ import signal
 import unittest
 
 import kit
+import trust
 
+METADATA = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+WIDGETS = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.test"},
+    "spec": {"group": "example.test", "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+             "versions": [{"name": "v1", "served": True, "storage": True,
+                           "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
 AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 
 
@@ -81,6 +88,33 @@ class MergedDocuments(unittest.TestCase):
                     self.assertEqual(answer.json["kind"], "Status")
             answer = self.all.get(path, headers={"Accept": "image/png"})
             self.assertEqual((answer.status, answer.json["kind"]), (406, "Status"), path)
+
+    def test_OP_113_kinds_that_workspaces_define(self):
+        """One name may be another kind in each workspace: clusters/* has their metadata alone, an export's URL all that its consumers hold."""
+        places = {"root": self.installation.client()}
+        for name, shard in (("one", "shard-1"), ("two", "shard-2")):
+            self.installation.make_workspace(name, selector={"name": shard})
+            places[name] = self.installation.client(f"/clusters/root:{name}")
+        trust.export_of(places["root"], "gears")
+        for name in ("one", "two"):
+            at, widget = places[name], {"apiVersion": "example.test/v1", "kind": "Widget", "metadata": {"name": f"of-{name}"}}
+            kit.eventually(lambda: at.request("POST", "/apis/apis.kcp.io/v1alpha2/apibindings", {  # pylint: disable=cell-var-from-loop
+                "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "gears"},
+                "spec": {"reference": {"export": {"path": "root", "name": "gears"}}}}).status in (201, 409), 30, "bound")
+            at.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)
+            for path, body in (("example.test/v1/namespaces/default/widgets", widget),
+                               ("gear.test/v1/namespaces/default/gears", {**widget, "apiVersion": "gear.test/v1", "kind": "Gear"})):
+                kit.eventually(lambda: at.request("POST", f"/apis/{path}", body).status in (201, 409), 30, path)  # pylint: disable=cell-var-from-loop
+        for kind in ("widgets", "gears"):
+            said = self.installation.kubectl("get", kind, "-A", server="/clusters/*", expect=1)
+            self.assertIn(f'the server doesn\'t have a resource type "{kind}"', said)
+        for path in ("example.test/v1/widgets", "gear.test/v1/gears"):
+            self.assertEqual(self.all.get(f"/apis/{path}").status, 404, "whose, nobody can say")
+            found = self.all.must("GET", f"/apis/{path}", headers=METADATA)["items"]
+            self.assertEqual(sorted(item["metadata"]["name"] for item in found), ["of-one", "of-two"])
+        listed = self.installation.kubectl("get", "gears", "-A", "--no-headers", server="/services/apiexport/root/gears/clusters/*")
+        self.assertEqual(sorted(line.split()[1] for line in listed.splitlines()), ["of-one", "of-two"])
+        self.assertIn("of-one", self.installation.kubectl("get", "widgets", "-A", server="/clusters/root:one"))
 
     def test_partitions_have_documents_of_their_own(self):
         """U2 before U3; and U7 below it."""
