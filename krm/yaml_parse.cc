@@ -7,6 +7,7 @@
 #include "krm/go_text.h"
 #include "krm/internal/yaml_scalar.h"
 #include "krm/yaml.h"
+#include "krm/yaml_documents.h"
 
 namespace kintsugi::krm {
 namespace {
@@ -364,6 +365,27 @@ class Composer {
 };
 
 }  // namespace
+
+std::vector<std::string_view> yaml_documents(std::string_view text) {
+  constexpr std::string_view kMark = "---";
+  std::vector<std::string_view> out;
+  std::size_t begin = 0;
+  for (std::size_t line = 0; line < text.size();) {
+    const std::string_view rest = text.substr(line);
+    const char next = rest.size() > kMark.size() ? rest[kMark.size()] : '\n';
+    if (rest.starts_with(kMark) &&
+        std::string_view(" \t\r\n").find(next) != std::string_view::npos) {
+      if (line > 0) {
+        out.push_back(text.substr(begin, line - begin));
+      }
+      begin = std::min(text.find_first_not_of(" \t", line + kMark.size()), text.size());
+    }
+    const std::size_t end = rest.find('\n');
+    line = end == std::string_view::npos ? text.size() : line + end + 1;
+  }
+  out.push_back(text.substr(begin));
+  return out;
+}
 
 Expected<Json> parse_yaml(std::string_view text, YamlReport* report) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "krm/yaml_documents.h"
+
 namespace kintsugi::krm {
 namespace {
 
@@ -221,6 +223,23 @@ Json random_value(std::mt19937& random, int depth) {
       return out;
     }
   }
+}
+
+TEST(YamlDocuments, LinesOfThreeDashesAreBetween) {
+  const auto shown = [](std::string_view text) {
+    std::string out;
+    for (const std::string_view one : yaml_documents(text)) {
+      out.append(json_of(one)).append(" ");
+    }
+    return out;
+  };
+  EXPECT_EQ(shown(""), "null ");
+  EXPECT_EQ(shown("a: 1\n"), R"({"a":1} )");
+  EXPECT_EQ(shown("---\na: 1\n---\n"), R"({"a":1} null )");
+  EXPECT_EQ(shown("a: 1\n--- # next\nb: 2\n---\r\n5"), R"({"a":1} {"b":2} 5 )");
+  EXPECT_EQ(shown("--- 5\n---\t6\n---"), "5 6 null ");
+  EXPECT_EQ(shown("a: |\n  one\n  ---\n  two\n"), R"({"a":"one\n---\ntwo\n"} )") << "indented";
+  EXPECT_EQ(yaml_documents("---a: 1\n----\n").size(), 1U);
 }
 
 TEST(YamlProperty, WhenWrittenValueIsRead_IsTheSame) {

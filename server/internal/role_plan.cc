@@ -9,6 +9,7 @@
 #include "krm/annotations.h"
 #include "krm/path_prefixes.h"
 #include "krm/yaml.h"
+#include "krm/yaml_documents.h"
 #include "server/internal/embedded_files.h"
 
 namespace kintsugi::server {
@@ -25,20 +26,9 @@ constexpr std::string_view kUsersOfFiles[] = {"greeter", "concertmaster"};
 constexpr const char* kWorkers = "workers";
 constexpr const char* kSlice = "APIExportEndpointSlice";
 
-std::vector<std::string_view> split_documents(std::string_view text) {
-  constexpr std::string_view kMark = "\n---\n";
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const std::size_t end = text.find(kMark);
-    out.push_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + kMark.size());
-  }
-  return out;
-}
-
 Expected<std::vector<Json>> objects_of(const EmbeddedFile& file) {
   std::vector<Json> out;
-  for (const std::string_view text : split_documents(file.text)) {
+  for (const std::string_view text : krm::yaml_documents(file.text)) {
     auto object = krm::parse_yaml(text);
     if (!object) {
       return fail(std::move(object.error()).at(file.name));

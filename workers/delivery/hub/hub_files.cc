@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "krm/yaml.h"
+#include "krm/yaml_documents.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -32,11 +33,8 @@ std::optional<std::string> text_of(const std::string& path) {
 }  // namespace
 
 Expected<std::vector<krm::Json>> parse_manifests(std::string_view text) {
-  constexpr std::string_view kMark = "\n---";
   std::vector<krm::Json> out;
-  while (!text.empty()) {
-    const std::size_t end = text.find(kMark);
-    const std::string_view one = text.substr(0, end);
+  for (const std::string_view one : krm::yaml_documents(text)) {
     auto object = krm::Json::parse(one);
     if (!object) {
       object = krm::parse_yaml(one);
@@ -44,7 +42,6 @@ Expected<std::vector<krm::Json>> parse_manifests(std::string_view text) {
     if (!object) {
       return fail(Errc::kConfig, std::string(object.error().message()));
     }
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (object->is_null()) {
       continue;
     }
