@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "apiserver/stored_object.h"
 #include "base/strings.h"
 #include "krm/json.h"
 #include "server/backup/backup_program.h"
 #include "server/backup/internal/installation_snapshot.h"
 #include "server/backup/internal/parked_clusters.h"
+#include "server/backup/internal/stored_objects.h"
+#include "server/encryption.h"
 #include "server/program.h"
 
 namespace kintsugi::server {
@@ -32,7 +33,8 @@ using Objects = std::map<std::string, Json, std::less<>>;
 
 class RestoreCheck {
  public:
-  explicit RestoreCheck(const Layout& layout) : layout_(layout) {}
+  RestoreCheck(const Layout& layout, StoredObjects stored)
+      : layout_(layout), stored_(std::move(stored)) {}
 
   Expected<void> read() {
     auto source = InstallationSnapshot::open(layout_);
@@ -78,7 +80,8 @@ class RestoreCheck {
       std::printf("%s\n", line.c_str());
     }
     if (unread_ > 0) {
-      std::printf("%zu objects could not be read: they are encrypted\n", unread_);
+      std::printf("%zu objects could not be read: no key of %s opens them\n", unread_,
+                  encryption_config_path(layout_).c_str());
     }
     if (!elsewhere.empty()) {
       std::printf("what is missing may be at shards that are not in %s: %s\n", layout_.dir.c_str(),
@@ -100,8 +103,7 @@ class RestoreCheck {
     if (kind == objects_.end()) {
       return;
     }
-    const auto stored = apiserver::StoredView::parse(row.value);
-    auto object = stored ? Json::parse(stored->text()) : fail(stored.error().clone());
+    auto object = stored_.read(row);
     if (!object) {
       ++unread_;
       return;
@@ -156,6 +158,7 @@ class RestoreCheck {
   }
 
   const Layout& layout_;
+  const StoredObjects stored_;
   std::map<std::string, Objects, std::less<>> objects_ = {{std::string(kWorkspaces), {}},
                                                           {std::string(kClusters), {}},
                                                           {std::string(kExports), {}},
@@ -170,7 +173,11 @@ class RestoreCheck {
 }  // namespace
 
 int run_restore_check_program(const Layout& layout) {
-  RestoreCheck check(layout);
+  auto stored = StoredObjects::of(layout);
+  if (!stored) {
+    return complain("restore", stored.error());
+  }
+  RestoreCheck check(layout, std::move(*stored));
   if (auto read = check.read(); !read) {
     return complain("restore", read.error());
   }

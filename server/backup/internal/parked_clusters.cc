@@ -3,7 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "apiserver/stored_object.h"
 #include "base/strings.h"
 #include "krm/annotations.h"
 #include "krm/json.h"
@@ -17,15 +16,9 @@ constexpr std::string_view kClusters = "logicalclusters.core.kcp.io";
 /// On a LogicalCluster that was made to rest here: the store that had it then.
 constexpr std::string_view kParkedAnnotation = "kintsugi.dev/parked";
 
-Expected<krm::Json> object_of(const store::EntryView& row) {
-  const auto stored = apiserver::StoredView::parse(row.value);
-  return stored ? krm::Json::parse(stored->text()) : fail(stored.error().clone());
-}
-
 /// Whether an earlier restore has made it rest, and nobody has woken it: then it is not what
 /// counts. One that cannot be read is not known to.
-bool is_parked(const store::EntryView& row) {
-  const auto object = object_of(row);
+bool is_parked(const Expected<krm::Json>& object) {
   return object && object->text({"metadata", "annotations", krm::kInactiveAnnotation}) == "true" &&
          object->at({"metadata", "annotations", kParkedAnnotation}) != nullptr;
 }
@@ -40,22 +33,27 @@ std::string logical_cluster_of(std::string_view key) {
 }
 
 Expected<ParkedClusters> ParkedClusters::beside(const Layout& layout, const std::string& name) {
+  auto objects = StoredObjects::of(layout);
+  if (!objects) {
+    return fail(std::move(objects.error()));
+  }
   auto source = InstallationSnapshot::open(layout, name);
   if (!source && source.error().code() == Errc::kNotFound) {
-    return ParkedClusters();  // nothing is beside it
+    return ParkedClusters(std::move(*objects), {});  // nothing is beside it
   }
   auto pinned = source ? (*source)->pin(kPatience) : fail(source.error().clone());
   if (!pinned) {
     return fail(std::move(pinned.error()));
   }
-  std::map<std::string, std::string, std::less<>> elsewhere;
+  Places elsewhere;
   for (std::size_t i = 0; i < (*source)->stores().size(); ++i) {
     const std::string& store = (*source)->stores()[i].name;
     if (store == "proxy") {
       continue;
     }
     const auto damaged = (*source)->read(i, [&](const store::EntryView& row) {
-      if (std::string cluster = logical_cluster_of(row.key); !cluster.empty() && !is_parked(row)) {
+      if (std::string cluster = logical_cluster_of(row.key);
+          !cluster.empty() && !is_parked(objects->read(row))) {
         elsewhere.emplace(std::move(cluster), store);
       }
       return Expected<void>();
@@ -64,7 +62,7 @@ Expected<ParkedClusters> ParkedClusters::beside(const Layout& layout, const std:
       return fail(damaged.error().clone().at(store));
     }
   }
-  return ParkedClusters(std::move(elsewhere));
+  return ParkedClusters(std::move(*objects), std::move(elsewhere));
 }
 
 Expected<std::optional<std::string>> ParkedClusters::instead_of(const store::EntryView& row) {
@@ -73,16 +71,17 @@ Expected<std::optional<std::string>> ParkedClusters::instead_of(const store::Ent
   if (known == elsewhere_.end()) {
     return std::optional<std::string>();
   }
-  auto object = object_of(row);
-  const auto stored = apiserver::StoredView::parse(row.value);
-  if (!object) {
-    return fail(Errc::kCorrupt, "LogicalCluster " + known->first + " is at " + known->second +
-                                    ", too, and cannot be read here");
+  auto parked = objects_.changed(row, [&](krm::Json& object) {
+    object.make({"metadata", "annotations", krm::kInactiveAnnotation}) = "true";
+    object.make({"metadata", "annotations", kParkedAnnotation}) = known->second;
+  });
+  if (!parked) {
+    return fail(Errc::kCorrupt,
+                "LogicalCluster " + known->first + " is at " + known->second +
+                    ", too, and cannot be read here: " + std::string(parked.error().message()));
   }
-  object->make({"metadata", "annotations", krm::kInactiveAnnotation}) = "true";
-  object->make({"metadata", "annotations", kParkedAnnotation}) = known->second;
   parked_.push_back(known->first + ", which is at " + known->second);
-  return std::optional(apiserver::encode_stored(*object, stored->stamp));
+  return std::optional(std::move(*parked));
 }
 
 }  // namespace kintsugi::server

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "server/backup/internal/stored_objects.h"
 #include "server/layout.h"
 #include "store/store.h"
 
@@ -17,21 +18,24 @@ namespace kintsugi::server {
 /// they rest (GR-411), so that none is served in two places.
 class ParkedClusters {
  public:
+  using Places = std::map<std::string, std::string, std::less<>>;
   /// @param elsewhere  store of each, by the name of the cluster
-  explicit ParkedClusters(std::map<std::string, std::string, std::less<>> elsewhere = {})
-      : elsewhere_(std::move(elsewhere)) {}
+  ParkedClusters(StoredObjects objects, Places elsewhere)
+      : objects_(std::move(objects)), elsewhere_(std::move(elsewhere)) {}
   /// What is in all stores of the installation but `name`, which has none there. Blocks.
-  /// @error as InstallationSnapshot
+  /// @error as InstallationSnapshot and StoredObjects::of()
   [[nodiscard]] static Expected<ParkedClusters> beside(const Layout& layout,
                                                        const std::string& name);
 
-  /// What is stored in the place of a row; nullopt: the row. @error kCorrupt
+  /// What is stored in the place of a row; nullopt: the row. @error kCorrupt, also where none of
+  /// the installation's keys opens it
   [[nodiscard]] Expected<std::optional<std::string>> instead_of(const store::EntryView& row);
   /// "<cluster>, which is at <store>", of those that were found.
   [[nodiscard]] const std::vector<std::string>& parked() const noexcept { return parked_; }
 
  private:
-  std::map<std::string, std::string, std::less<>> elsewhere_;
+  StoredObjects objects_;
+  Places elsewhere_;
   std::vector<std::string> parked_;
 };
 
