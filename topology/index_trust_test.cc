@@ -148,10 +148,19 @@ TEST_F(IndexTest, GR411_OfTwoThatHaveAClusterTheActiveOneIsAsked) {
     index.upsert_cluster(first == beta ? gama : beta, report(first != beta));
     expect("root:org", "gama", "one");
     EXPECT_FALSE(index.now().cluster("one")->inactive);
+    EXPECT_TRUE(index.now().rests(beta, "one"));
+    EXPECT_FALSE(index.now().rests(gama, "one"));
+    EXPECT_FALSE(index.now().rests(root, "one")) << "it has none";
+    EXPECT_FALSE(index.now().rests(beta, "two"));
   }
   index.upsert_cluster(gama, report(true));
+  EXPECT_FALSE(index.now().rests(beta, "one")) << "nobody serves it";
+  EXPECT_FALSE(index.now().rests(gama, "one"));
   index.upsert_cluster(beta, report(false));
   expect("root:org", "beta", "one");
+  EXPECT_TRUE(index.now().rests(gama, "one"));
+  index.delete_cluster(beta, "one");
+  EXPECT_FALSE(index.now().rests(gama, "one")) << "no other has it";
 }
 
 }  // namespace

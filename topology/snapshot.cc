@@ -98,6 +98,33 @@ std::optional<ClusterFact> Snapshot::cluster(std::string_view name) const noexce
   return fact;
 }
 
+bool Snapshot::rests(ShardId shard, std::string_view name) const noexcept {
+  const auto entry = conflicts_ == 0 ? std::nullopt : clusters_.find(name);
+  if (!entry) {
+    return false;
+  }
+  FactReader in(entry->value);
+  (void)in.text();
+  for (bool first = true; !in.empty(); first = false) {
+    const ShardId reporter = in.u32();
+    (void)in.u32();
+    const std::uint8_t flags = in.u8();
+    const bool inactive = (flags & kInactiveFlag) != 0;
+    if (first && (inactive || reporter == shard)) {
+      return false;  // the owner's report stands first
+    }
+    if (reporter == shard) {
+      return inactive;
+    }
+    if ((flags & kOwnedFlag) != 0) {
+      (void)in.u64();
+    }
+    (void)in.text();
+    (void)in.text();
+  }
+  return false;
+}
+
 std::optional<WorkspaceFact> Snapshot::workspace(ShardId shard, std::string_view cluster,
                                                  std::string_view name) const noexcept {
   char key[sizeof(ShardId) + 1 + 250];

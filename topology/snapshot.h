@@ -127,6 +127,8 @@ class Snapshot {
   [[nodiscard]] const ShardInfo* shard(ShardId id) const noexcept;             ///< O(log n)
   [[nodiscard]] const ShardInfo* shard(std::string_view name) const noexcept;  ///< O(n)
   [[nodiscard]] std::optional<ClusterFact> cluster(std::string_view name) const noexcept;
+  /// What this shard has of the logical cluster rests there, and another one serves it (GR-411).
+  [[nodiscard]] bool rests(ShardId shard, std::string_view cluster) const noexcept;
   [[nodiscard]] std::optional<WorkspaceFact> workspace(ShardId shard, std::string_view cluster,
                                                        std::string_view name) const noexcept;
   /// Cluster and name of the Workspace that leads to a logical cluster (KK-064); empty: none does.

@@ -134,7 +134,17 @@ bool ListRun::fits(ListPart& part) {
   return false;
 }
 
+/// A restore has brought back what another shard has by now (GR-411).
+bool ListRun::rests(const ListPart& part, std::string_view item) const {
+  const topology::Snapshot& now = shared_.view->current();
+  return now.conflicts() > 0 && part.member.marker.empty() &&
+         now.rests(part.member.id, cluster_of(item, format_));
+}
+
 void ListRun::add_item(ListPart& part, std::string_view item) {
+  if (rests(part, item)) {
+    return;
+  }
   const std::string cluster =
       part.member.marker.empty() ? system_cluster_of(item, format_) : std::string();
   std::string room;

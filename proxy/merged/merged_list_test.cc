@@ -260,5 +260,42 @@ TEST_F(MergedLists, WhenANewShardGetsNoSlot_SaysSoInTime) {
   EXPECT_TRUE(shard(0).exchanges.empty());
 }
 
+TEST_F(MergedLists, WhatRestsAtOneShardIsListedAtTheOther_GR411) {
+  start();
+  topology::Index& index = rig_->index;
+  index.upsert_workspace(index.now().shard("alpha")->id, topology::edge("root", "one", "c9"));
+  const auto report = [&](const std::string& shard, bool inactive) {
+    topology::ClusterReport out = topology::owned("c9", "root", "one", "root:one");
+    out.inactive = inactive;
+    index.upsert_cluster(index.now().shard(shard)->id, out);
+    rig_->publisher.publish(index.freeze());
+  };
+  const auto of = [](const std::string& cluster) {
+    return R"(,"annotations":{"kcp.io/cluster":")" + cluster + "\"}";
+  };
+  for (std::size_t i = 0; i < 3; ++i) {
+    scripts_[i] = [at = std::to_string(i), of](Exchange& exchange) {
+      const std::string own = item("own" + at, of("c" + at));
+      const std::string moved = item("moved" + at, of("c9"));
+      const bool rest = parameter(exchange, "continue") == "rest";
+      FakeShard::reply(exchange, 200, rest ? list_of("42", {own}) : list_of("42", {moved}, "rest"));
+    };
+  }
+  const auto waits_for = [&](bool rests) {
+    return rig_->until([&] {
+      const topology::Snapshot& now = rig_->view->current();
+      return now.rests(now.shard("b")->id, "c9") == rests;
+    });
+  };
+  report("b", true);
+  report("cc", false);
+  ASSERT_TRUE(waits_for(true));
+  EXPECT_EQ(names(ask()), (std::vector<std::string>{"moved0", "own0", "own1", "moved2", "own2"}));
+  report("b", false);  // somebody has woken it, and the other one rests
+  report("cc", true);
+  ASSERT_TRUE(waits_for(false));
+  EXPECT_EQ(names(ask()), (std::vector<std::string>{"moved0", "own0", "moved1", "own1", "own2"}));
+}
+
 }  // namespace
 }  // namespace kintsugi::proxy

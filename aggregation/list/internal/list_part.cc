@@ -32,6 +32,14 @@ std::optional<std::vector<std::pair<std::string, std::string>>> columns_of(std::
   return out;
 }
 
+std::optional<ObjectFacts> item_facts(std::string_view item, ListFormat format) {
+  if (format == ListFormat::kProtobuf) {
+    return proto_item_facts(item);
+  }
+  std::optional<ObjectFacts> facts = object_facts(item);
+  return facts ? facts : row_facts(item);
+}
+
 }  // namespace
 
 bool ListPart::ask(const MergeRoute& route, http::RequestHead head, bool columns) {
@@ -134,19 +142,16 @@ bool ListPart::complete() const noexcept {
   return reader_.done() && (format_ == ListFormat::kJson || (ended_ && end_cause_ == Errc::kOk));
 }
 
+std::string cluster_of(std::string_view item, ListFormat format) {
+  const auto facts = item_facts(item, format);
+  return facts ? std::string(facts->cluster) : std::string();
+}
+
 std::string system_cluster_of(std::string_view item, ListFormat format) {
   if (!contains(item, kSystem)) {
     return {};
   }
-  std::optional<ObjectFacts> facts;
-  if (format == ListFormat::kProtobuf) {
-    facts = proto_item_facts(item);
-  } else {
-    facts = object_facts(item);
-    if (!facts) {
-      facts = row_facts(item);
-    }
-  }
+  const auto facts = item_facts(item, format);
   return facts && is_hidden(*facts) ? std::string(facts->cluster) : std::string();
 }
 

@@ -118,6 +118,9 @@ class ListPart final : private MemberCall::Listener {
   Errc end_cause_ = Errc::kOk;
 };
 
+/// The logical cluster of an object; "": nobody can tell. @param item  an object or a row of a
+/// Table
+[[nodiscard]] std::string cluster_of(std::string_view item, ListFormat format);
 /// The logical cluster of an object if it is one of those that exist on every shard (AGG-1501); "":
 /// it is not. @param item  an object or a row of a Table
 [[nodiscard]] std::string system_cluster_of(std::string_view item, ListFormat format);

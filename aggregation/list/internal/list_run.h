@@ -99,6 +99,7 @@ class ListRun final : public http::RequestHandler, public ListPart::Owner {
   [[nodiscard]] bool spool_fits();
   /// A shard that was asked late answers in the form that was decided on.
   bool fits(ListPart& part);
+  [[nodiscard]] bool rests(const ListPart& part, std::string_view item) const;
   void add_item(ListPart& part, std::string_view item);
   /// Everything in one list is of one kind. What is known of it is kept.
   bool is_of_kind(const ListEnvelope& envelope);
