@@ -1,4 +1,5 @@
 """An installation is backed up, lost and restored (GR-401 to GR-411), and what is refused."""
+import base64
 import json
 import pathlib
 import shutil
@@ -15,9 +16,17 @@ MIGRATIONS = "/apis/migration.kcp.io/v1alpha1/logicalclustermigrations"
 
 def load_tests(loader, _tests, _pattern):
     suite = unittest.TestSuite()
-    for case in (restore_drill.Drill, Merged, Checked, Moved, Refused):
+    for case in (restore_drill.Drill, Merged, Checked, Moved, Encrypted, Refused):
         suite.addTests(loader.loadTestsFromTestCase(case))
     return suite
+
+
+def encrypt_everything(installation):
+    """All that its shards store, also what they keep of logical clusters; before the first start."""
+    installation.pki.mkdir(parents=True)
+    (installation.pki / "encryption.yaml").write_text(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: ['*.*']\n  providers:\n"
+        f"  - aesgcm: {{keys: [{{name: all, secret: {base64.b64encode(b'k' * 32).decode()}}}]}}\n")
 
 
 class Merged(unittest.TestCase):
@@ -103,7 +112,9 @@ class Checked(unittest.TestCase):
 
 class Moved(unittest.TestCase):
     def test_GR_411_what_has_moved_since_is_served_at_one_place(self):
-        up = kit.Installation(shards=3).start_for(self)
+        up = kit.Installation(shards=3)
+        encrypt_everything(up)  # what is read and written of LogicalClusters in a backup, too
+        up.start_for(self)
         backups, later = up.dir / "backups", up.dir / "later"
         up.make_workspace("wanders", selector={"name": "shard-1"})
         client = up.client("/clusters/root:wanders")
@@ -137,7 +148,76 @@ class Moved(unittest.TestCase):
         there = kit.Client(f"{up.shard_url('shard-1')}/clusters/{cluster}", pki / "serving-ca.crt", pki / "shard-admin.crt", pki / "shard-admin.key")
         refused = there.request("POST", restore_drill.MAPS, restore_drill.config_map("elsewhere", "z"))
         self.assertEqual(refused.status, 403, refused)
+        self.is_merged_once(up, there, cluster)
         up.stop()
+
+    def is_merged_once(self, up, there, cluster):
+        """The copy's objects are at its shard, and in no merged list or watch."""
+        wildcard = kit.Client(f"{up.shard_url('shard-1')}/clusters/*", up.pki / "serving-ca.crt", up.pki / "shard-admin.crt", up.pki / "shard-admin.key")
+        everywhere = up.client("/clusters/*")
+
+        def of_it(objects, names):
+            return sorted(one["metadata"]["name"] for one in objects
+                          if one["metadata"]["name"] in names and one["metadata"]["annotations"]["kcp.io/cluster"] == cluster)
+
+        for path, names, copy in ((restore_drill.ALL_MAPS, ["after", "before"], ["before"]),
+                                  ("/apis/core.kcp.io/v1alpha1/logicalclusters", ["cluster"], ["cluster"])):
+            self.assertEqual(of_it(wildcard.must("GET", path)["items"], names), copy)
+            for query in ("?limit=500", "?limit=1"):
+                kit.eventually(lambda path=path, names=names, query=query: of_it(self.pages(everywhere, path, query), names) == names, 30, path + query)
+            watch = kit.Watch(everywhere, f"{path}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan")
+            kit.eventually(lambda watch=watch: any(event["type"] == "BOOKMARK" for event in watch.events), 30, "all initial events")
+            self.assertEqual(of_it([event["object"] for event in watch.events if event["type"] == "ADDED"], names), names)
+
+    @staticmethod
+    def pages(client, path, query):
+        page = client.must("GET", path + query)
+        while True:
+            yield from page["items"]
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+            page = client.must("GET", f"{path}{query}&continue={token}")
+
+
+class Encrypted(unittest.TestCase):
+    def test_GR_404_SE_149_what_is_encrypted_at_rest_is_so_in_a_backup_and_is_read_where_it_is_restored(self):
+        up = kit.Installation(shards=1)
+        encrypt_everything(up)
+        up.start_for(self)
+        up.make_workspace("kept")
+        backups, paths = up.dir / "backups", (restore_drill.MAPS, "/api/v1/namespaces", LOGICAL_CLUSTER)
+        up.client("/clusters/root:kept").must("POST", restore_drill.MAPS, restore_drill.config_map("told", "canary-5d0e"))
+        before = [up.client(f"/clusters/{where}").must("GET", path) for where in ("root", "root:kept") for path in paths]
+        tool("backup", "--dir", up.state, "--to", backups)
+        up.client("/clusters/root:kept").must("POST", restore_drill.MAPS, restore_drill.config_map("later", "canary-77a1"))
+        tool("backup", "--dir", up.state, "--to", backups, "--incremental")
+        up.stop()
+        for folder in (up.state / "shards" / "root" / "data", backups):
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            self.assertGreater(len(files), 0)
+            for path in files:
+                for text in (b"canary-", b"root:kept"):
+                    self.assertNotIn(text, path.read_bytes(), path)
+        target = up.dir / "target"
+        first = min(one.parent.name for one in backups.glob("*/manifest.json"))
+        tool("restore", "--from", backups, "--to", target, "--at", first)
+        said = tool("restore", "--check", target)
+        self.assertRegex(said, r": [1-9]\d* workspaces, [1-9]\d* logical clusters, \d+ bindings: ok")
+        self.assertNotIn("could not be read", said)
+        up.options[up.options.index(str(up.state))] = str(target)
+        up.state = target
+        up.start(deadline=60)
+
+        def now():
+            return [up.client(f"/clusters/{where}").must("GET", path) for where in ("root", "root:kept") for path in paths]
+
+        def rests(answers):
+            """Without what moves with the revision of the store."""
+            return [{**one, "metadata": {key: value for key, value in one["metadata"].items() if "items" not in one or key != "resourceVersion"}}
+                    for one in answers]
+
+        self.assertEqual(rests(kit.eventually(now, 30)), rests(before))
 
 
 class Refused(unittest.TestCase):
