@@ -12,6 +12,7 @@ import kit
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "eventing"
 GROUPS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumergroups"
 CONSUMERS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumers"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 PODS, MAPS = "/api/v1/namespaces/knative-eventing/pods", "/api/v1/namespaces/knative-eventing/configmaps"
 SETS = "/apis/apps/v1/namespaces/knative-eventing/statefulsets"
 SEEN = "kafka.eventing.knative.dev/scheduler.placeable.Placements"
@@ -90,7 +91,9 @@ class Installed(kit.Installation):
         client = self.client(f"/clusters/root:{name}")
         client.must("POST", "/apis/apis.kcp.io/v1alpha2/apibindings", {
             "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "eventing"},
-            "spec": {"reference": {"export": {"path": "root:eventing", "name": "eventing"}}}})
+            "spec": {"reference": {"export": {"path": "root:eventing", "name": "eventing"}}, "permissionClaims": [
+                {"group": group, "resource": "events", "verbs": ["create", "update", "patch"], "state": "Accepted", "selector": {"matchAll": True}}
+                for group in ("", "events.k8s.io")]}})  # fmt: skip
         kit.eventually(lambda: client.get(GROUPS).status == 200, 40, "consumer groups are served")
         return client
 
@@ -98,19 +101,24 @@ class Installed(kit.Installation):
         self.home().must("POST", SETS, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": {
             "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {}}})  # fmt: skip
 
-    def metric(self, name, **labels):
+    def metrics(self):
         made = subprocess.run(["curl", "-s", "--max-time", "5", "--unix-socket", str(self.state / "run" / "worker-eventing.metrics.sock"),
                                "http://worker/metrics"], capture_output=True, text=True, check=True)
+        return made.stdout.splitlines()
+
+    def metric(self, name, lines=None, **labels):
         total = 0.0
-        for line in made.stdout.splitlines():
+        for line in lines or self.metrics():
             head, _, value = line.rpartition(" ")
             if re.match(rf"{name}(\{{|$)", head) and all(f'{key}="{want}"' in head for key, want in labels.items()):
                 total += float(value)
         return total
 
     def writes(self):
-        """Of objects and statuses, so far: Leases and the ring are put."""
-        return sum(self.metric("rest_client_requests_total", method=method) for method in ("POST", "PATCH", "DELETE"))
+        """What it takes to bring groups to Ready, so far: Leases and the ring are put; statuses of Consumers and events come besides."""
+        lines = self.metrics()
+        besides = self.metric("eventing_events_total", lines) + self.metric("eventing_consumer_statuses_total", lines)
+        return sum(self.metric("rest_client_requests_total", lines, method=method) for method in ("POST", "PATCH", "DELETE")) - besides
 
 
 def group(name, bootstrap, sink, *, topics=("orders",), replicas=1, offset="earliest", group_id=None, delivery=None, **more):

@@ -11,7 +11,7 @@ import unittest
 import kit
 import rdkafka
 from dispatchers import MockKafka, Sink
-from eventing import CONSUMERS, GROUPS, MAPS, MERGE, PODS, POOL, SEEN, SETS, Installed, Kubelet, conditions, group, placements, says, until
+from eventing import CONSUMERS, EVENTS, GROUPS, MAPS, MERGE, PODS, POOL, SEEN, SETS, Installed, Kubelet, conditions, group, placements, says, until
 
 TOPICS = ("orders:12:3", "few:3:3", "old:4:3", "small:1:3", "gone:2:3", "shrinks:12:3")
 
@@ -42,6 +42,25 @@ class Placed(unittest.TestCase):
         self.shop.request("DELETE", f"{GROUPS}/{name}")
         kit.eventually(lambda: self.shop.get(f"{GROUPS}/{name}").status == 404, 60, f"{name} is gone")
 
+    def told(self, name, reason, *words):
+        def there():
+            events = [(one["reason"], one["note"]) for one in self.shop.must("GET", EVENTS)["items"] if one["regarding"]["name"] == name]
+            assert any(why == reason and all(word in note for word in words) for why, note in events), events
+            return True
+
+        kit.eventually(there, 60, f"{name}: an event {reason}")
+
+    def until_consumers(self, name, wanted):
+        """@param wanted  what their conditions say, by pod"""
+
+        def there():
+            found = {one["spec"]["podBind"]["podName"]: " ".join(says(one, kind) for kind in ("Contract", "Bind", "Ready"))
+                     for one in self.shop.must("GET", CONSUMERS)["items"] if one["metadata"]["ownerReferences"][0]["name"] == name}  # fmt: skip
+            assert found == wanted, found
+            return True
+
+        kit.eventually(there, 60, f"{name}: Consumers say {wanted}")
+
     def get(self, name):
         return self.shop.must("GET", f"{GROUPS}/{name}")
 
@@ -71,6 +90,7 @@ class Placed(unittest.TestCase):
         self.assertEqual(one["status"]["maxAllowedVReplicas"], 12)
         self.assertEqual(one["status"]["replicas"], 3)
         self.assertEqual([says(one, kind) for kind in ("ConsumersScheduled", "Autoscaler")], ["True/Scheduled", "True/AutoscalerDisabled"])
+        self.told("orders", "Scheduled", f"placed: {POOL}-0=1,{POOL}-1=1,{POOL}-2=1")
         # Finalizer, placement, Ready; three Consumers, three contracts, three pods' annotations.
         self.assertLessEqual(self.installation.writes() - before, 12)
         cluster = one["metadata"]["annotations"]["kcp.io/cluster"]
@@ -85,6 +105,7 @@ class Placed(unittest.TestCase):
             self.assertEqual(contract["resources"][0]["egresses"][0]["vReplicas"], 1)
         self.assertEqual(sorted(each["spec"]["podBind"]["podName"] for each in self.shop.must("GET", CONSUMERS)["items"]),
                          [f"{POOL}-{number}" for number in range(3)])  # fmt: skip
+        self.until_consumers("orders", {f"{POOL}-{number}": "True/Contract True/Bound True/Ready" for number in range(3)})
         kit.eventually(lambda: self.kubelet.members(uid, 3) == [(1, 4)] * 3, 60, "each has four partitions")
         self.produce("orders", 600)
         self.until_all(600)
@@ -171,8 +192,16 @@ class Placed(unittest.TestCase):
         self.assertEqual(placements(one), {})
         self.assertIn("http", conditions(one)["Consumers"]["message"])
         until(self.shop, "lost", "Consumers", "False/KafkaClient", 90)
+        self.told("nowhere", "TopicMissing", "missing-topic")
+        self.told("ftp", "PropagateSubscriberURI", "http")
         self.shop.must("PATCH", f"{GROUPS}/ftp", {"spec": {"template": {"spec": {"subscriber": {"uri": self.sink.url + "/"}}}}}, headers=MERGE)
         until(self.shop, "ftp", "Ready", "True/Ready")
+        self.told("ftp", "Recovered", "PropagateSubscriberURI is over")
+        # One that is placed gets a filter that nobody has: its Consumers say so.
+        self.shop.must("PATCH", f"{GROUPS}/ftp", {"spec": {"template": {"spec": {"filters": {"filters": [{"cesql": "true"}]}}}}}, headers=MERGE)
+        one = until(self.shop, "ftp", "Consumers", "False/ReconcileConsumer")
+        pod = one["status"]["placements"][0]["podName"]
+        self.until_consumers("ftp", {pod: "False/FilterUnsupported False/BindInProgress False/FilterUnsupported"})
 
     def test_3_kinds_are_validated(self):
         bad = group("bad", self.kafka.bootstrap, self.sink.url + "/")

@@ -26,6 +26,8 @@ enum EventingFamily : std::size_t {
   kAnnotationsFamily,
   kScalesFamily,
   kOvertakenFamily,
+  kConsumerStatusesFamily,
+  kEventsFamily,
   kKafkaFamily
 };
 
@@ -39,6 +41,8 @@ std::vector<RoleFamily> eventing_families() {
       {"eventing_pod_annotations_total", "Pods that were told what they hold.", true, {}},
       {"eventing_scales_total", "Changes of the number of dispatcher pods.", true, {}},
       {"eventing_overtaken_total", "Contracts left alone, of a later epoch.", true, {}},
+      {"eventing_consumer_statuses_total", "Writes of statuses of Consumers.", true, {}},
+      {"eventing_events_total", "Writes of events about groups.", true, {}},
       {"eventing_kafka_questions_total", "Questions to Kafka, by outcome.", true, {"result"}}};
 }
 
@@ -111,6 +115,8 @@ class EventingWork final : public RoleWork {
     add(kAnnotationsFamily, site_.counts.annotations);
     add(kScalesFamily, site_.counts.scales);
     add(kOvertakenFamily, site_.counts.overtaken);
+    add(kConsumerStatusesFamily, site_.counts.consumers);
+    add(kEventsFamily, site_.events().sent());
     out[{kKafkaFamily, {"answered"}}] += static_cast<double>(site_.kafka().counts().good);
     out[{kKafkaFamily, {"failed"}}] += static_cast<double>(site_.kafka().counts().bad);
   }

@@ -91,7 +91,8 @@ EventingSite::EventingSite(Unit& unit, EventingConfig config)
       groups_(unit.follow<CachedGroup>(kConsumerGroups, group_projection())),
       consumers_(unit.follow<CachedConsumer>(kConsumers, consumer_projection())),
       kafka_(unit.loop(), config_.partitions_every,
-             [this](const std::string& key) { look_at_group(key, Priority::kLive); }) {
+             [this](const std::string& key) { look_at_group(key, Priority::kLive); }),
+      events_(unit, {.controller = "kintsugi.dev/eventing", .instance = unit.params().name}) {
   consumers_->add_handler([this](const CacheChange& change) {
     const CachedConsumer* const one =
         find_in(*consumers_, change.key.cluster, change.key.ns, change.key.name);
@@ -110,6 +111,12 @@ void EventingSite::set_controllers(Controller& groups, Controller& pods, Control
   group_control_ = &groups;
   pod_control_ = &pods;
   pool_control_ = &pools;
+}
+
+void EventingSite::announce(const Key& group, std::string_view uid, const Tale& tale) {
+  static const std::string version = kConsumerGroups.group + "/" + kConsumerGroups.version;
+  events_.tell({group.cluster, version, kConsumerGroups.kind, group.ns, group.name, uid}, tale,
+               [this, group] { return unit_.step(*group_control_, group.view()); });
 }
 
 std::string EventingSite::now() const { return rfc3339(unix_seconds()); }

@@ -13,6 +13,7 @@
 #include "workers/eventing/control/internal/kafka_book.h"
 #include "workers/eventing/eventing_config.h"
 #include "workers/runtime/status/conditions.h"
+#include "workers/runtime/unit/event_writer.h"
 #include "workers/runtime/unit/unit.h"
 
 namespace kintsugi::workers {
@@ -77,9 +78,13 @@ class EventingSite {
   /// Contracts with an entry of the group get a turn.
   void look_at_pods_of(const DispatcherPool& pool, const std::string& key);
 
+  /// Tells people of a group by an event.
+  void announce(const Key& group, std::string_view uid, const Tale& tale);
+  [[nodiscard]] const EventWriter& events() const noexcept { return events_; }
+
   /// For placement_…: pods whose contracts were written, and how often.
   struct Counts {
-    std::uint64_t contracts = 0, annotations = 0, scales = 0, overtaken = 0;
+    std::uint64_t contracts = 0, annotations = 0, scales = 0, overtaken = 0, consumers = 0;
   };
   Counts counts{};
 
@@ -110,6 +115,7 @@ class EventingSite {
   std::map<std::string, std::unique_ptr<DispatcherPool>, std::less<>> pools_;
   std::map<std::string, net::Timer, std::less<>> timers_;  // of pools
   KafkaBook kafka_;
+  EventWriter events_;
   Alive alive_;
 };
 

@@ -1,10 +1,10 @@
 #include "workers/eventing/control/group_control.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/log.h"
+#include "workers/eventing/model/group_tales.h"
 #include "workers/eventing/model/placeable.h"
 #include "workers/runtime/control/outcome_of.h"
 #include "workers/runtime/status/finalizers.h"
@@ -17,22 +17,6 @@ using krm::Json;
 
 constexpr int kMostGroupWrites = 16;  ///< of one turn
 constexpr std::string_view kDeleting = "Deleting";
-
-GroupWrite ended(Outcome outcome) {
-  GroupWrite out;
-  out.outcome = outcome;
-  return out;
-}
-
-ApiWrite patch_of(std::string path, std::string body, std::string_view type, WriteKind kind) {
-  ApiWrite write;
-  write.method = "PATCH";
-  write.path = std::move(path);
-  write.body = std::move(body);
-  write.content_type = type;
-  write.kind = kind;
-  return write;
-}
 
 bool was_ready(const Json& status, std::int64_t generation) {
   const Json* const ready = find_condition(status, "Ready");
@@ -157,7 +141,11 @@ GroupWrite GroupControl::next(const Key& key) {
   if (auto consumer = next_consumer(turn)) {
     return std::move(*consumer);
   }
-  return turn.deleting ? farewell(turn) : write_status(turn);
+  if (turn.deleting) {
+    return farewell(turn);
+  }
+  GroupWrite status = write_status(turn);
+  return status.write ? std::move(status) : next_consumer_status(turn, std::move(status));
 }
 
 /// What the template says, and whether contracts say the same.
@@ -243,13 +231,15 @@ GroupWrite GroupControl::write_placement(GroupTurn& turn) {
   const std::vector<Placed> placements = turn.pool->scheduler.begin_write(turn.text);
   turn.group->writing = true;
   ++turn.pool->writing;
-  auto body = status_patch(turn.status, status_of(turn, placements), turn.resource_version);
+  const Json wanted = status_of(turn, placements);
+  auto body = status_patch(turn.status, wanted, turn.resource_version);
   out.write = patch_of(group_path(turn.key) + "/status", body.value_or("{}"), kMergePatch,
                        WriteKind::kStatus);
-  out.then = [this, pool_name = turn.pool->name, text = turn.text,
-              placements](const ApiAnswer& answer) {
+  out.then = [this, pool_name = turn.pool->name, text = turn.text, placements,
+              tell = telling(turn, wanted)](const ApiAnswer& answer) {
     if (answer.ok()) {
       site_.lay_group(answer.body);
+      tell();
     }
     DispatcherPool* const pool = site_.pool(pool_name);
     const auto at = pool == nullptr ? decltype(pool->groups.begin())() : pool->groups.find(text);
@@ -284,9 +274,10 @@ GroupWrite GroupControl::write_status(GroupTurn& turn) {
     GroupWrite out;
     out.write = patch_of(group_path(turn.key) + "/status", std::move(*body), kMergePatch,
                          WriteKind::kStatus);
-    out.then = [this](const ApiAnswer& answer) {
+    out.then = [this, tell = telling(turn, wanted)](const ApiAnswer& answer) {
       if (answer.ok()) {
         site_.lay_group(answer.body);
+        tell();
       }
     };
     return out;
@@ -330,6 +321,17 @@ void GroupControl::judge(GroupTurn& turn, const std::vector<Placed>& placements,
   }
 }
 
+/// What is told once that status is written.
+std::function<void()> GroupControl::telling(const GroupTurn& turn, const Json& wanted) {
+  std::vector<Tale> tales = group_tales(turn.status, wanted);
+  std::string uid(turn.object.text({"metadata", "uid"}));
+  return [this, key = turn.key, uid = std::move(uid), tales = std::move(tales)] {
+    for (const Tale& tale : tales) {
+      site_.announce(key, uid, tale);
+    }
+  };
+}
+
 Json GroupControl::status_of(GroupTurn& turn, const std::vector<Placed>& placements) {
   const PooledGroup& group = *turn.group;
   GroupReport report;
@@ -362,6 +364,9 @@ Json GroupControl::status_of(GroupTurn& turn, const std::vector<Placed>& placeme
     report.trouble = trouble_of(turn.facts->fault);
     report.trouble_message = turn.facts->text;
   }
+  turn.passing = report.trouble == GroupTrouble::kNone && !report.readiness.ready &&
+                 (report.readiness.reason == ReadyReason::kBindInProgress ||
+                  report.readiness.reason == ReadyReason::kGenerationBehind);
   Json status = turn.status;
   Placeable placeable{turn.effective ? turn.effective->max_allowed : turn.stored.max_allowed,
                       placements};
@@ -389,74 +394,6 @@ Json GroupControl::status_of(GroupTurn& turn, const std::vector<Placed>& placeme
   progress.was_ready = was_ready(turn.status, turn.generation);
   phases_[turn.text] = group_phase_text(group_phase(progress));
   return status;
-}
-
-/// One Consumer for each pod of the status' placements; what is more goes.
-std::optional<GroupWrite> GroupControl::next_consumer(const GroupTurn& turn) {
-  const Key& key = turn.key;
-  std::map<std::string, const Placed*> missing;
-  for (const Placed& placed : turn.stored.placements) {
-    missing.emplace(consumer_name(key.name, placed.host), &placed);
-  }
-  const auto lay = [this](const ApiAnswer& answer) {
-    if (answer.ok() && answer.body.text({"kind"}) == kConsumers.kind) {
-      site_.lay_consumer(answer.body);
-    }
-  };
-  std::optional<GroupWrite> out;
-  const auto read = site_.consumers().lookup(
-      0, turn.text, [&](const shards::ObjectKey& at, const CachedConsumer& one) {
-        const auto wanted = missing.find(std::string(at.name));
-        const std::string path = consumers_path(key).append("/").append(at.name);
-        if (out) {
-          return;
-        }
-        if (one.deleting) {
-          if (auto patch = remove_finalizer_patch(one.object.value(), kConsumerFinalizer)) {
-            out.emplace();
-            out->write = patch_of(path, std::move(*patch), kJsonPatch, WriteKind::kObject);
-            out->then = lay;
-          } else if (wanted != missing.end()) {
-            missing.erase(wanted);  // others hold it: it is made again when it is gone
-          }
-          return;
-        }
-        if (wanted == missing.end()) {
-          out.emplace();
-          out->write.emplace();
-          out->write->method = "DELETE";
-          out->write->path = path;
-          out->kind = RequestKind::kDelete;
-          out->then = lay;
-          return;
-        }
-        const Json want =
-            consumer_of(key, turn.object, *wanted->second, site_.config().pool_namespace);
-        const Json had = one.object.value();
-        if (const auto patch = status_patch(Json::object({{"spec", *had.find("spec")}}),
-                                            Json::object({{"spec", *want.find("spec")}}))) {
-          out.emplace();
-          out->write = patch_of(path, Json::object({{"spec", *want.find("spec")}}).dump(),
-                                kMergePatch, WriteKind::kObject);
-          out->then = lay;
-        }
-        missing.erase(wanted);
-      });
-  if (!read) {
-    return ended(Outcome::requeue_after(milliseconds(50)));
-  }
-  if (out || missing.empty()) {
-    return out;
-  }
-  out.emplace();
-  out->write.emplace();
-  out->write->method = "POST";
-  out->write->path = consumers_path(key);
-  out->write->body =
-      consumer_of(key, turn.object, *missing.begin()->second, site_.config().pool_namespace).dump();
-  out->kind = RequestKind::kCreate;
-  out->then = lay;
-  return out;
 }
 
 /// What is left of a group that is being deleted and has no placement, and no Consumers, any more.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +41,8 @@ class GroupControl {
   [[nodiscard]] GroupWrite write_placement(GroupTurn& turn);
   [[nodiscard]] GroupWrite write_status(GroupTurn& turn);
   [[nodiscard]] std::optional<GroupWrite> next_consumer(const GroupTurn& turn);
+  [[nodiscard]] GroupWrite next_consumer_status(const GroupTurn& turn, GroupWrite end);
+  [[nodiscard]] std::function<void()> telling(const GroupTurn& turn, const krm::Json& wanted);
   [[nodiscard]] krm::Json status_of(GroupTurn& turn, const std::vector<Placed>& placements);
   void judge(GroupTurn& turn, const std::vector<Placed>& placements, GroupReport& report);
 

@@ -26,6 +26,14 @@ struct EventObject {
   std::string_view uid;
 };
 
+/// What people are told of one object.
+struct Tale {
+  bool warning = false;
+  std::string reason;
+  std::string note;
+  [[nodiscard]] bool operator==(const Tale&) const = default;
+};
+
 /// Makes `events.k8s.io/v1` objects of what happens (RT-83). Equal ones (object, reason, message)
 /// that are at most 10 minutes apart are one series: one object, whose count is written at most
 /// once a minute. New events: 25 at once per object, then 1 each 5 minutes; those above are dropped

@@ -25,6 +25,7 @@ struct PooledGroup {
   GroupEntry entry;
   std::optional<PoolGroup> told;  ///< what the scheduler was told last
   bool writing = false;           ///< its placement is being written
+  std::optional<TimePoint> passing_since{};  ///< its pods have not all seen its placement since
 };
 
 /// The pods of one StatefulSet, with the groups on them. A plain holder of the machines that

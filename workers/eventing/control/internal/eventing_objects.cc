@@ -97,9 +97,10 @@ Projection<CachedConsumer> consumer_projection() {
       }
     }
     consumer.pod = object.text({"spec", "podBind", "podName"});
+    consumer.generation = generation_of(object);
     consumer.deleting = is_deleting(object);
     consumer.has_finalizer = has_finalizer(object, kConsumerFinalizer);
-    consumer.object = KeptJson(small_object(object, {"spec"}));
+    consumer.object = KeptJson(small_object(object, {"spec", "status"}));
     return consumer;
   };
   out.indexes.push_back({"group", [](const shards::ObjectKey&, const CachedConsumer& one,

@@ -29,8 +29,9 @@ struct CachedGroup {
 struct CachedConsumer {
   std::string group;  ///< "<cluster>|<namespace>/<name>" of its owner
   std::string pod;
+  std::int64_t generation = 0;
   bool deleting = false, has_finalizer = false;
-  KeptJson object;  ///< of the metadata what patches need, spec
+  KeptJson object;  ///< of the metadata what patches need, spec, status
 };
 
 /// A dispatcher pod.

@@ -216,6 +216,8 @@ GroupEntry group_entry(std::string_view ns, std::string_view name, const Json& o
   resource.reference = egress.reference = reference;
   egress.vreplicas = 1;
   if (const auto judged = judge_egress(resource, egress); !judged) {
+    out.filter_unsupported =
+        out.trouble == GroupTrouble::kNone && judged.error().code() == Errc::kNotAcceptable;
     refuse(out, GroupTrouble::kReconcileConsumer, std::string(judged.error().message()));
   }
   egress.vreplicas = kMostDigits;

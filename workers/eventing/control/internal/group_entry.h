@@ -21,6 +21,7 @@ struct GroupEntry {
   std::string subscriber, dead_letter, subscriber_ca_certs, dead_letter_ca_certs;  ///< URLs, PEM
   GroupTrouble trouble = GroupTrouble::kNone;  ///< it is in no contract
   std::string message;
+  bool filter_unsupported = false;  ///< that is its trouble (DP-6)
   /// Of contracts, at most (encoded_size with the most digits) [bytes].
   std::int64_t bytes = 0;
 };

@@ -1,5 +1,7 @@
 #include "workers/eventing/control/internal/group_turn.h"
 
+#include <utility>
+
 #include "base/digest.h"
 #include "krm/path_prefixes.h"
 
@@ -20,6 +22,22 @@ std::string below(const Key& key, const Resource& resource) {
 }
 
 }  // namespace
+
+GroupWrite ended(Outcome outcome) {
+  GroupWrite out;
+  out.outcome = outcome;
+  return out;
+}
+
+ApiWrite patch_of(std::string path, std::string body, std::string_view type, WriteKind kind) {
+  ApiWrite write;
+  write.method = "PATCH";
+  write.path = std::move(path);
+  write.body = std::move(body);
+  write.content_type = type;
+  write.kind = kind;
+  return write;
+}
 
 std::string group_path(const Key& key) {
   return below(key, kConsumerGroups).append("/").append(key.name);

@@ -36,7 +36,13 @@ struct GroupTurn {
   bool waits_for_kafka = false;       ///< and is placed nowhere
   std::optional<GroupPlace> place;    ///< nullopt: the scheduler does not know it
   std::optional<Duration> look_again{};
+  bool passing = false;  ///< its pods have not all seen its placement, and no fault keeps them
 };
+
+/// Ends the turn.
+[[nodiscard]] GroupWrite ended(Outcome outcome);
+[[nodiscard]] ApiWrite patch_of(std::string path, std::string body, std::string_view type,
+                                WriteKind kind);
 
 /// Objects of a group's namespace.
 [[nodiscard]] std::string group_path(const Key& key);

@@ -1,19 +1,15 @@
 #include "workers/messaging/control/internal/teller.h"
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 
-#include "krm/path_prefixes.h"
 #include "workers/messaging/control/site.h"
 #include "workers/runtime/status/conditions.h"
 
 namespace kintsugi::workers {
 
 namespace {
-
-constexpr std::size_t kMostWritten = 4'096;  // events whose counts are kept
 
 struct Told {
   std::string_view type;
@@ -98,14 +94,6 @@ std::optional<Tale> tale_of(const Told& told, const krm::Json& from, const krm::
               message.empty() ? good_note(told.type, to) : message};
 }
 
-std::string events_path(const EventRecorder::Write& event) {
-  std::string path = krm::cluster_root(event.cluster)
-                         .append("/apis/events.k8s.io/v1/namespaces/")
-                         .append(event.ns)
-                         .append("/events");
-  return event.create ? path : path.append("/").append(event.name);
-}
-
 }  // namespace
 
 std::vector<Tale> tales_of(const krm::Json& from, const krm::Json& to) {
@@ -178,88 +166,17 @@ Tale tale_of_classes(std::string_view broker) {
               " settings classes: new addresses take longer there"};
 }
 
-bool TalePace::may(bool warning, TimePoint now) {
-  const auto refilled = (now - at_) / kRefill;
-  if (refilled > 0) {
-    tokens_ = std::min<std::int64_t>(kMost, tokens_ + static_cast<std::int64_t>(refilled));
-    at_ = now;
-  }
-  return tokens_ > (warning ? 0 : kMost / 2);
-}
-
 Teller::Teller(Site& site)
     : site_(site),
-      events_({.controller = "kintsugi.dev/messaging", .instance = site.owner()}, nullptr,
-              site.unit().params().seed),
-      counts_(site.unit().loop()) {}
+      events_(site.unit(),
+              {.controller = "kintsugi.dev/messaging", .instance = site.owner()}) {}
 
 void Teller::tell(const ObjectRefKey& object, std::string_view uid, const Tale& tale) {
-  const TimePoint now = site_.unit().loop().now();
-  if (!pace_.may(tale.warning, now)) {
-    ++dropped_;
-    return;
-  }
   const Resource& resource = resource_of(object.kind);
   const std::string version =
       resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
-  EventRecorder::Happening what;
-  what.about = {object.key.cluster, version, resource.kind, object.key.ns, object.key.name, uid};
-  what.warning = tale.warning;
-  what.reason = tale.reason;
-  what.note = tale.note;
-  if (std::optional<EventRecorder::Write> event = events_.record(what, now, unix_microseconds())) {
-    pace_.take();
-    if (written_.size() >= kMostWritten) {
-      written_.clear();
-    }
-    written_.insert_or_assign(event->name, object);
-    put(object, std::move(*event));
-  }
-  if (const std::optional<TimePoint> due = events_.next_timer()) {
-    counts_.start(std::max<Duration>(*due - now, milliseconds(1)), [this] { put_counts(); });
-  }
-}
-
-void Teller::put_counts() {
-  const TimePoint now = site_.unit().loop().now();
-  while (std::optional<EventRecorder::Write> count = events_.take_due(now)) {
-    if (const auto of = written_.find(count->name); of != written_.end()) {
-      put(of->second, std::move(*count));
-    }
-  }
-  if (const std::optional<TimePoint> due = events_.next_timer()) {
-    counts_.start(std::max<Duration>(*due - now, milliseconds(1)), [this] { put_counts(); });
-  }
-}
-
-void Teller::put(ObjectRefKey object, EventRecorder::Write event) {
-  waiting_.push_back({std::move(object), std::move(event)});
-  if (!std::exchange(sending_, true)) {
-    job_ = net::Job(send());
-  }
-}
-
-net::Task<> Teller::send() {
-  while (!waiting_.empty()) {
-    Waiting one = std::move(waiting_.front());
-    waiting_.pop_front();
-    ApiWrite write;
-    write.method = one.event.create ? "POST" : "PATCH";
-    write.path = events_path(one.event);
-    write.body = std::move(one.event.body);
-    write.kind = WriteKind::kObject;
-    if (!one.event.create) {
-      write.content_type = kMergePatch;
-    }
-    const Step step = site_.step(one.object);
-    net::Task<ApiAnswer> writing = site_.unit().write(step, std::move(write));
-    const ApiAnswer answer = co_await writing;
-    if (!answer.ok()) {
-      events_.forget(one.event.cluster, one.event.ns, one.event.name);
-      written_.erase(one.event.name);
-    }
-  }
-  sending_ = false;
+  events_.tell({object.key.cluster, version, resource.kind, object.key.ns, object.key.name, uid},
+               tale, [this, object] { return site_.step(object); });
 }
 
 }  // namespace kintsugi::workers

@@ -107,25 +107,5 @@ TEST(Teller, MS049_ARepairNamesComponentEntityAndCause) {
       (Tale{true, "ForeignEntity", "router R0: address theirs is wanted by nothing and stays"}));
 }
 
-TEST(Teller, RT83_GoodNewsLeaveRoomForBadOnes) {
-  TalePace pace;
-  const TimePoint begin = TimePoint() + seconds(1'000);
-  int good = 0, bad = 0;
-  while (pace.may(false, begin)) {
-    pace.take();
-    ++good;
-  }
-  while (pace.may(true, begin)) {
-    pace.take();
-    ++bad;
-  }
-  EXPECT_EQ(good, 100);
-  EXPECT_EQ(bad, 100);
-  EXPECT_FALSE(pace.may(true, begin + milliseconds(99)));
-  EXPECT_TRUE(pace.may(true, begin + milliseconds(100)));
-  EXPECT_FALSE(pace.may(false, begin + seconds(10)));
-  EXPECT_TRUE(pace.may(false, begin + seconds(11)));
-}
-
 }  // namespace
 }  // namespace kintsugi::workers
