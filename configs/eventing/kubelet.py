@@ -70,7 +70,8 @@ class Kubelet:
                 if f"{name}-{number}" not in pods:
                     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": one["metadata"]["uid"], "controller": True}
                     self.api.ask("POST", self.pods, {
-                        "apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": socket.gethostname(), "containers": [{"name": "dispatcher"}]},
+                        "apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": socket.gethostname(), "containers": [{"name": "dispatcher", "ports": [
+                            {"name": "status", "containerPort": free_port()}]}]},
                         "metadata": {"name": f"{name}-{number}", "labels": {"app.kubernetes.io/kind": "kafka-dispatcher"}, "ownerReferences": [owner]}})  # fmt: skip
             for pod in pods:
                 prefix, _, number = pod.rpartition("-")
@@ -87,7 +88,7 @@ class Kubelet:
 
     def start(self, name, pod, contract):
         """@param contract  its file"""
-        port = free_port()
+        port = pod["spec"]["containers"][0]["ports"][0]["containerPort"]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen([self.options.kintsugi, "dispatcher", "--pod", name, "--contract", str(contract),  # pylint: disable=consider-using-with
                                         "--status-address", f"127.0.0.1:{port}"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # fmt: skip

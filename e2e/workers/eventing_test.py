@@ -241,7 +241,7 @@ class Placed(unittest.TestCase):
         self.assertEqual(placements(until(self.shop, "shrinks", "Ready", "True/Ready")), {"0": 1, "1": 1, "2": 1})
         kit.eventually(lambda: self.kubelet.members(uid, 3) == [(1, 4)] * 3, 60, "each has four partitions")
         self.produce("shrinks", 300)
-        self.installation.configure(refresh_period="1s", join_patience="1s")
+        self.installation.configure(refresh_period="1s", join_patience="1h")  # dispatchers say that consumers have joined
         kit.eventually(lambda: placements(self.get("shrinks")) == {"0": 3}, 90, "all are on one pod")
         kit.eventually(lambda: self.home.must("GET", f"{SETS}/{POOL}")["spec"]["replicas"] == 1, 60, "its size is written")
         kit.eventually(lambda: self.kubelet.members(uid, 1) == [(3, 12)] and not self.kubelet.has(1) and not self.kubelet.has(2), 60, "one pod is left")

@@ -92,7 +92,10 @@ EventingSite::EventingSite(Unit& unit, EventingConfig config)
       consumers_(unit.follow<CachedConsumer>(kConsumers, consumer_projection())),
       kafka_(unit.loop(), config_.partitions_every,
              [this](const std::string& key) { look_at_group(key, Priority::kLive); }),
-      events_(unit, {.controller = "kintsugi.dev/eventing", .instance = unit.params().name}) {
+      events_(unit, {.controller = "kintsugi.dev/eventing", .instance = unit.params().name}),
+      members_(unit.loop(), [this](const std::string& name, const DispatcherMembers& found) {
+        heard(name, found);
+      }) {
   consumers_->add_handler([this](const CacheChange& change) {
     const CachedConsumer* const one =
         find_in(*consumers_, change.key.cluster, change.key.ns, change.key.name);
@@ -320,6 +323,7 @@ bool EventingSite::begin_pool(std::string_view name) {
 void EventingSite::end_pools(const Unit::Goes& goes) {
   std::erase_if(pools_, [&](const auto& one) { return goes(one.first); });
   std::erase_if(timers_, [&](const auto& one) { return !pools_.contains(one.first); });
+  ask_members();
 }
 
 void EventingSite::wake(DispatcherPool& of) {
@@ -367,6 +371,37 @@ void EventingSite::decide(DispatcherPool& of) {
     look_at_pod(name, Priority::kLive);
   }
   scale(of);
+  ask_members();
+}
+
+/// Pods are asked for their members while moves wait for these.
+void EventingSite::ask_members() {
+  std::map<std::string, std::string> urls;
+  for (const auto& [name, of] : pools_) {
+    for (const PoolScheduler::Joining& one : of->scheduler.joining()) {
+      const CachedPod* const found = pod(one.pod);
+      if (found != nullptr && !found->status_url.empty()) {
+        urls.emplace(one.pod, found->status_url);
+      }
+    }
+  }
+  members_.ask(urls);
+}
+
+void EventingSite::heard(const std::string& name, const DispatcherMembers& members) {
+  DispatcherPool* const of = pool_of_pod(name);
+  if (of == nullptr) {
+    return;
+  }
+  for (const PoolScheduler::Joining& one : of->scheduler.joining()) {
+    const auto group = of->groups.find(one.key);
+    const auto at =
+        group == of->groups.end() ? members.end() : members.find(group->second.uid);
+    if (one.pod == name && at != members.end()) {
+      of->scheduler.joined(name, one.key, at->second);
+    }
+  }
+  wake(*of);
 }
 
 void EventingSite::scale(DispatcherPool& of) {

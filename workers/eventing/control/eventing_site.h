@@ -11,6 +11,7 @@
 #include "workers/eventing/control/internal/dispatcher_pool.h"
 #include "workers/eventing/control/internal/eventing_objects.h"
 #include "workers/eventing/control/internal/kafka_book.h"
+#include "workers/eventing/control/internal/member_asker.h"
 #include "workers/eventing/eventing_config.h"
 #include "workers/runtime/status/conditions.h"
 #include "workers/runtime/unit/event_writer.h"
@@ -96,6 +97,8 @@ class EventingSite {
   void look_at_pod(const std::string& name, Priority priority);
   void note_moves(const DispatcherPool& pool, const PoolChanges& changes);
   void scale(DispatcherPool& pool);
+  void ask_members();
+  void heard(const std::string& pod, const DispatcherMembers& members);
   [[nodiscard]] DispatcherPool* pool_of_pod(std::string_view pod) const;
 
   Unit& unit_;
@@ -116,6 +119,7 @@ class EventingSite {
   std::map<std::string, net::Timer, std::less<>> timers_;  // of pools
   KafkaBook kafka_;
   EventWriter events_;
+  MemberAsker members_;
   Alive alive_;
 };
 

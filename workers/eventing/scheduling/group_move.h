@@ -63,6 +63,12 @@ class GroupMove {
   bool pod_gone(std::string_view pod);
   bool elapsed(TimePoint now);
 
+  /// Whose members it waits for; empty at other steps.
+  [[nodiscard]] std::vector<std::string> joining() const {
+    return step_ == MoveStep::kJoining ? std::vector<std::string>(waiting_.begin(), waiting_.end())
+                                       : std::vector<std::string>();
+  }
+
   /// Adding took too long: the move is to be undone, by contracts and statuses as they were.
   [[nodiscard]] bool given_up() const noexcept { return given_up_; }
   /// It went on without hearing from consumers.

@@ -69,6 +69,16 @@ std::size_t PoolScheduler::pending_groups() const noexcept {
 }
 std::uint64_t PoolScheduler::moves_total() const noexcept { return core_->moves_total; }
 
+std::vector<PoolScheduler::Joining> PoolScheduler::joining() const {
+  std::vector<Joining> out;
+  for (const std::string& key : core_->moving) {
+    for (std::string& pod : core_->groups.find(key)->second.move->joining()) {
+      out.push_back({key, std::move(pod)});
+    }
+  }
+  return out;
+}
+
 std::optional<GroupPlace> PoolScheduler::place(std::string_view key) const {
   return core_->place(key);
 }

@@ -133,6 +133,11 @@ class PoolScheduler {
   void told(std::string_view pod, const SeenDecisions& seen);
   /// Its dispatcher has that many members in the group.
   void joined(std::string_view pod, std::string_view key, std::int64_t members);
+  struct Joining {
+    std::string key, pod;
+  };
+  /// For which words of joined() moves wait. Cost: O(groups that move).
+  [[nodiscard]] std::vector<Joining> joining() const;
   /// @}
 
   /// @{ One lot of moves, of at most the tick's budget (10.4). @returns groups that began to move.

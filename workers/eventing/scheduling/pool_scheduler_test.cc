@@ -106,11 +106,17 @@ TEST(PoolScheduler, KN_T008_KN_T009_ACordonedPodLosesItsUnits_WithoutAGap) {
   world.settle();
   EXPECT_EQ(world.text("g"), "2@0 2@1 2@2");  // the new ones have not joined
   EXPECT_EQ(world.pool->place("g")->move, MoveStep::kJoining);
+  std::string waits;
+  for (const PoolScheduler::Joining& one : world.pool->joining()) {
+    waits += one.key + "@" + one.pod + " ";
+  }
+  EXPECT_EQ(waits, "g@d-1 g@d-2 ");
   EXPECT_EQ(world.contract_sum("d-0"), 2);
   EXPECT_EQ(world.contract_sum("d-1"), 3);
   world.members_join = true;
   world.settle();
   EXPECT_EQ(world.text("g"), "3@1 3@2");
+  EXPECT_TRUE(world.pool->joining().empty());
   EXPECT_EQ(world.contract_sum("d-0"), 0);
   world.group("h", 6);  // and gets none
   world.settle();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/host_port.h"
 #include "base/strings.h"
 #include "krm/strict_time.h"
 #include "workers/eventing/control/internal/group_entry.h"
@@ -24,6 +25,7 @@ using krm::Json;
 constexpr std::string_view kUnschedulable = "eventing.knative.dev/unschedulable";
 constexpr std::string_view kCapacity = "kafka.eventing.knative.dev/capacity";
 constexpr std::string_view kZone = "topology.kubernetes.io/zone";
+constexpr std::int64_t kStatusPort = 8'085;
 constexpr std::string_view kContractVolume = "contract-resources";
 
 std::int64_t generation_of(const Json& object) {
@@ -64,6 +66,26 @@ std::string contract_of_pod(const Json& object) {
     }
   }
   return std::string(object.text({"metadata", "name"}));
+}
+
+std::string status_url_of_pod(const Json& object) {
+  const std::string_view address = object.text({"status", "podIP"});
+  if (address.empty()) {
+    return {};
+  }
+  std::int64_t port = kStatusPort;
+  if (const Json* const containers = object.at({"spec", "containers"})) {
+    for (const Json& container : containers->items()) {
+      if (const Json* const ports = container.find("ports")) {
+        for (const Json& one : ports->items()) {
+          const Json* const number = one.find("containerPort");
+          port = one.text({"name"}) == "status" && number != nullptr ? number->as_integer() : port;
+        }
+      }
+    }
+  }
+  return port < 1 || port > 65'535 ? std::string()
+                                   : "http://" + host_port(address, static_cast<std::uint16_t>(port));
 }
 
 }  // namespace
@@ -123,6 +145,7 @@ Projection<CachedPod> pod_projection() {
     }
     cached.uid = object.text({"metadata", "uid"});
     cached.contract = contract_of_pod(object);
+    cached.status_url = status_url_of_pod(object);
     const Json none = Json::object();
     const Json* const found = object.at({"metadata", "annotations"});
     const Json& annotations = found == nullptr ? none : *found;

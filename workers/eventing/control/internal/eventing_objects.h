@@ -39,6 +39,8 @@ struct CachedPod {
   DispatcherPod pod;
   std::string uid;
   std::string contract;  ///< name of the ConfigMap that it reads
+  /// "http://<podIP>:<port>": port `status` of its containers, or 8085; "": it has no address.
+  std::string status_url;
   bool has_seen = false;
   SeenDecisions seen;
   std::uint64_t volume_generation = 0;
