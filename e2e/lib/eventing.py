@@ -12,6 +12,7 @@ import kit
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "eventing"
 GROUPS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumergroups"
 CONSUMERS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumers"
+SOURCES = "/apis/sources.knative.dev/v1/namespaces/default/kafkasources"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 PODS, MAPS = "/api/v1/namespaces/knative-eventing/pods", "/api/v1/namespaces/knative-eventing/configmaps"
 SETS = "/apis/apps/v1/namespaces/knative-eventing/statefulsets"
@@ -128,6 +129,11 @@ def group(name, bootstrap, sink, *, topics=("orders",), replicas=1, offset="earl
             "delivery": {"initialOffset": offset, **(delivery or {})}, "subscriber": {"uri": sink}, **more}}}}  # fmt: skip
 
 
+def source(name, bootstrap, sink, *, topics=("orders",), **more):
+    return {"apiVersion": "sources.knative.dev/v1", "kind": "KafkaSource", "metadata": {"name": name}, "spec": {
+        "bootstrapServers": [bootstrap], "topics": list(topics), "initialOffset": "earliest", "sink": {"uri": sink}, **more}}  # fmt: skip
+
+
 def conditions(one):
     return {each["type"]: each for each in one.get("status", {}).get("conditions", [])}
 
@@ -141,11 +147,11 @@ def placements(one):
     return {each["podName"].rpartition("-")[2]: each["vreplicas"] for each in one.get("status", {}).get("placements", [])}
 
 
-def until(client, name, kind, what, deadline=60):
-    """The group, once a condition says so ("True/Ready")."""
+def until(client, name, kind, what, deadline=60, path=GROUPS):
+    """The group, or the object at another path, once a condition says so ("True/Ready")."""
 
     def there():
-        one = client.must("GET", f"{GROUPS}/{name}")
+        one = client.must("GET", f"{path}/{name}")
         assert says(one, kind) == what, one.get("status")
         return one
 

@@ -11,9 +11,9 @@ import unittest
 import kit
 import rdkafka
 from dispatchers import MockKafka, Sink
-from eventing import CONSUMERS, EVENTS, GROUPS, MAPS, MERGE, PODS, POOL, SEEN, SETS, Installed, Kubelet, conditions, group, placements, says, until
+from eventing import CONSUMERS, EVENTS, GROUPS, MAPS, MERGE, PODS, POOL, SEEN, SETS, SOURCES, Installed, Kubelet, conditions, group, placements, says, source, until
 
-TOPICS = ("orders:12:3", "few:3:3", "old:4:3", "small:1:3", "gone:2:3", "shrinks:12:3")
+TOPICS = ("orders:12:3", "source:6:3", "few:3:3", "old:4:3", "small:1:3", "gone:2:3", "shrinks:12:3")
 
 
 class Placed(unittest.TestCase):
@@ -213,6 +213,31 @@ class Placed(unittest.TestCase):
             answer = self.shop.request("POST", GROUPS, one)
             self.assertEqual(answer.status, 422, answer)
             self.assertIn(text, answer.json["message"])
+
+    def test_3_KN_T025_KN_2_a_source_has_a_group(self):
+        self.shop.must("POST", SOURCES, source("five", self.kafka.bootstrap, self.sink.url + "/", topics=("source",), consumers=5))
+        self.addCleanup(self.shop.request, "DELETE", f"{SOURCES}/five")
+        one = until(self.shop, "five", "Ready", "True/Ready", path=SOURCES)
+        self.assertEqual(sum(placements(one).values()), 5)
+        self.assertEqual((one["status"]["maxAllowedVReplicas"], one["status"]["consumers"], one["status"]["sinkUri"]), (6, 5, self.sink.url + "/"))
+        uid = one["metadata"]["uid"]
+        made = self.get(uid)
+        self.assertEqual(placements(made), placements(one))
+        self.assertEqual(made["spec"]["template"]["spec"]["configs"]["group.id"], f"knative-kafka-source-{uid}")
+        self.produce("source", 60, partitions=6)
+        self.until_all(60)
+        # A group that is changed by hand is set right; the scale subresource and another sink go to it.
+        self.shop.must("PATCH", f"{GROUPS}/{uid}", {"spec": {"replicas": 1}}, headers=MERGE)
+        kit.eventually(lambda: self.get(uid)["spec"]["replicas"] == 5, 60, "as the source says")
+        self.shop.must("PATCH", f"{SOURCES}/five/scale", {"spec": {"replicas": 2}}, headers=MERGE)
+        kit.eventually(lambda: self.shop.must("GET", f"{SOURCES}/five")["status"]["consumers"] == 2, 60, "two are ready")
+        self.shop.must("PATCH", f"{SOURCES}/five", {"spec": {"sink": {"uri": "ftp://127.0.0.1/"}}}, headers=MERGE)
+        until(self.shop, "five", "SinkProvided", "False/PropagateSubscriberURI", path=SOURCES)
+        answer = self.shop.request("PATCH", f"{SOURCES}/five", {"spec": {"consumerGroup": "other"}}, headers=MERGE)
+        self.assertEqual((answer.status, "immutable" in answer.json["message"]), (422, True), answer)
+        self.shop.must("DELETE", f"{SOURCES}/five")
+        kit.eventually(lambda: self.shop.get(f"{SOURCES}/five").status == 404, 60, "it is gone")
+        self.assertEqual(self.shop.get(f"{GROUPS}/{uid}").status, 404)  # before it
 
     def test_4_KN_T002_a_full_pool_grows(self):
         """Of a pool of its own, with pods that hold 20 each."""

@@ -8,6 +8,7 @@
 #include "workers/eventing/control/eventing_site.h"
 #include "workers/eventing/control/group_control.h"
 #include "workers/eventing/control/pod_control.h"
+#include "workers/eventing/control/source_control.h"
 #include "workers/eventing/model/placeable.h"
 #include "workers/runtime/control/outcome_of.h"
 
@@ -64,6 +65,11 @@ class EventingWork final : public RoleWork {
             [this](Key key) { return groups_.reconcile(std::move(key)); })),
         pod_control_(unit.control(named("dispatcherpod", config), pool_of_pod_key,
                                   [this](Key key) { return pods_.reconcile(std::move(key)); })),
+        sources_(site_),
+        source_control_(unit.control(
+            named("kafkasource", config),
+            [](const QueueKey&) { return std::string(kEventingPools[2]); },
+            [this](Key key) { return sources_.reconcile(std::move(key)); })),
         pool_control_(unit.control(
             named("dispatcherpool", config),
             [](const QueueKey& key) { return std::string(key.name); },
@@ -71,6 +77,7 @@ class EventingWork final : public RoleWork {
     site_.set_controllers(group_control_, pod_control_, pool_control_);
     groups_.set_controller(group_control_);
     pods_.set_controller(pod_control_);
+    sources_.set_controller(source_control_);
     site_.groups().add_handler([this](const CacheChange& change) {
       unit_.when_deleted(
           site_.groups(), change,
@@ -78,6 +85,7 @@ class EventingWork final : public RoleWork {
                            std::string(change.key.name)}] { groups_.forget(key); });
     });
     unit.drive(group_control_, site_.groups());
+    unit.drive(source_control_, sources_.sources());
     unit.drive(pool_control_, [this](const Unit::Visit& visit) {
       for (const std::string_view name : kEventingPools) {
         visit({"-", site_.config().pool_namespace, name});
@@ -188,6 +196,8 @@ class EventingWork final : public RoleWork {
   PodControl pods_;
   Controller& group_control_;
   Controller& pod_control_;
+  SourceControl sources_;
+  Controller& source_control_;
   Controller& pool_control_;
 };
 

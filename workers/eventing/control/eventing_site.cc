@@ -395,8 +395,7 @@ void EventingSite::heard(const std::string& name, const DispatcherMembers& membe
   }
   for (const PoolScheduler::Joining& one : of->scheduler.joining()) {
     const auto group = of->groups.find(one.key);
-    const auto at =
-        group == of->groups.end() ? members.end() : members.find(group->second.uid);
+    const auto at = group == of->groups.end() ? members.end() : members.find(group->second.uid);
     if (one.pod == name && at != members.end()) {
       of->scheduler.joined(name, one.key, at->second);
     }

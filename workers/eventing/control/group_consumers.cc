@@ -137,9 +137,8 @@ GroupWrite GroupControl::next_consumer_status(const GroupTurn& turn, GroupWrite 
           const auto seen = pod->seen.find(turn.text);
           facts.in_contract = seen != pod->seen.end();
           facts.bound = facts.in_contract && seen->second.generation >= group.generation &&
-                        (!seen->second.digest ||
-                         std::find(digests.begin(), digests.end(), *seen->second.digest) !=
-                             digests.end());
+                        (!seen->second.digest || std::find(digests.begin(), digests.end(),
+                                                           *seen->second.digest) != digests.end());
         }
         facts.subscriber = group.entry.subscriber;
         facts.subscriber_ca_certs = group.entry.subscriber_ca_certs;

@@ -80,8 +80,7 @@ TEST(GroupTales, KN_T061_ATopicThatIsMissingIsToldAndThatItIsThere) {
   EXPECT_EQ(group_tales(before, status_by(well())),
             (Tales{{false, "Scheduled", "placed: p0=1,p1=2"},
                    {false, "Recovered", "TopicMissing is over"}}));
-  EXPECT_EQ(group_tales(before, status_by(binding())),
-            group_tales(before, status_by(well())));
+  EXPECT_EQ(group_tales(before, status_by(binding())), group_tales(before, status_by(well())));
 }
 
 TEST(GroupTales, KD_3_APodThatIsGoneForLongIsTold) {

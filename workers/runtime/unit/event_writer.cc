@@ -31,9 +31,7 @@ bool EventPace::may(bool warning, TimePoint now) {
 }
 
 EventWriter::EventWriter(Unit& unit, EventRecorder::Params params)
-    : unit_(unit),
-      events_(std::move(params), nullptr, unit.params().seed),
-      counts_(unit.loop()) {}
+    : unit_(unit), events_(std::move(params), nullptr, unit.params().seed), counts_(unit.loop()) {}
 
 void EventWriter::tell(const EventObject& about, const Tale& tale, const StepOf& step) {
   const TimePoint now = unit_.loop().now();

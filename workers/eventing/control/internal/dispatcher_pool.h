@@ -23,8 +23,8 @@ struct PooledGroup {
   std::int64_t generation = 0;  ///< that `entry` was read from
   std::string uid;
   GroupEntry entry;
-  std::optional<PoolGroup> told;  ///< what the scheduler was told last
-  bool writing = false;           ///< its placement is being written
+  std::optional<PoolGroup> told;             ///< what the scheduler was told last
+  bool writing = false;                      ///< its placement is being written
   std::optional<TimePoint> passing_since{};  ///< its pods have not all seen its placement since
 };
 

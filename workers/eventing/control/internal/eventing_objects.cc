@@ -33,25 +33,6 @@ std::int64_t generation_of(const Json& object) {
   return value == nullptr ? 0 : value->as_integer();
 }
 
-/// What patches and readers need of an object, the rest is dropped.
-Json small_object(const Json& object, std::initializer_list<std::string_view> parts) {
-  Json out = Json::object();
-  Json& metadata = out["metadata"];
-  metadata = Json::object();
-  for (const std::string_view key :
-       {"uid", "resourceVersion", "finalizers", "deletionTimestamp", "annotations"}) {
-    if (const Json* const value = object.at({"metadata", key})) {
-      metadata[key] = *value;
-    }
-  }
-  for (const std::string_view part : parts) {
-    if (const Json* const value = object.find(part)) {
-      out[part] = *value;
-    }
-  }
-  return out;
-}
-
 bool is_deleting(const Json& object) {
   return !object.text({"metadata", "deletionTimestamp"}).empty();
 }
@@ -84,11 +65,34 @@ std::string status_url_of_pod(const Json& object) {
       }
     }
   }
-  return port < 1 || port > 65'535 ? std::string()
-                                   : "http://" + host_port(address, static_cast<std::uint16_t>(port));
+  return port < 1 || port > 65'535
+             ? std::string()
+             : "http://" + host_port(address, static_cast<std::uint16_t>(port));
 }
 
 }  // namespace
+
+Json small_object(const Json& object, std::initializer_list<std::string_view> parts,
+                  std::initializer_list<std::string_view> more_metadata) {
+  Json out = Json::object();
+  Json& metadata = out["metadata"];
+  metadata = Json::object();
+  const auto keep = [&](std::initializer_list<std::string_view> keys) {
+    for (const std::string_view key : keys) {
+      if (const Json* const value = object.at({"metadata", key})) {
+        metadata[key] = *value;
+      }
+    }
+  };
+  keep({"uid", "resourceVersion", "finalizers", "deletionTimestamp", "annotations"});
+  keep(more_metadata);
+  for (const std::string_view part : parts) {
+    if (const Json* const value = object.find(part)) {
+      out[part] = *value;
+    }
+  }
+  return out;
+}
 
 Projection<CachedGroup> group_projection() {
   Projection<CachedGroup> out;

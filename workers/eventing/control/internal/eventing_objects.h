@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -69,6 +70,12 @@ inline constexpr std::string_view kEpochAnnotation = "kintsugi.dev/epoch";
 /// Label of contracts, with this value.
 inline constexpr std::string_view kKindLabel = "app.kubernetes.io/kind";
 inline constexpr std::string_view kContractKind = "kafka-dispatcher-contract";
+
+/// What patches and readers need of an object: these members, and of its metadata what patches
+/// need and `more_metadata`.
+[[nodiscard]] krm::Json small_object(const krm::Json& object,
+                                     std::initializer_list<std::string_view> parts,
+                                     std::initializer_list<std::string_view> more_metadata = {});
 
 [[nodiscard]] Projection<CachedGroup> group_projection();
 /// With one index: CachedConsumer::group.

@@ -62,17 +62,16 @@ void MemberAsker::question(const std::string& name, Pod& pod) {
   net::FetchRequest request;
   request.target = "/status";
   request.timeout = kPatience;
-  pod.call = net::fetch(
-      loop_, *pod.origin, std::move(request),
-      [this, name, &pod](Expected<net::FetchResponse> answer) {
-        pod.again.start(kAgain, [this, name, &pod] { question(name, pod); });
-        if (!answer || answer->status != 200) {
-          return;
-        }
-        if (const auto members = members_of_status(answer->body, name)) {
-          answered_(name, *members);  // may end the questions to this pod
-        }
-      });
+  pod.call = net::fetch(loop_, *pod.origin, std::move(request),
+                        [this, name, &pod](Expected<net::FetchResponse> answer) {
+                          pod.again.start(kAgain, [this, name, &pod] { question(name, pod); });
+                          if (!answer || answer->status != 200) {
+                            return;
+                          }
+                          if (const auto members = members_of_status(answer->body, name)) {
+                            answered_(name, *members);  // may end the questions to this pod
+                          }
+                        });
 }
 
 }  // namespace kintsugi::workers

@@ -6,10 +6,10 @@ namespace kintsugi::workers {
 namespace {
 
 TEST(MemberAsker, DP_1_AStatusSaysHowManyMembersThereAre) {
-  const auto members = members_of_status(
-      R"({"pod":"p0","generation":3,"egresses":{"a":{"members":2,"vReplicas":3},)"
-      R"("b":{"members":0},"c":{"refused":"cesql is not supported"}}})",
-      "p0");
+  const auto members =
+      members_of_status(R"({"pod":"p0","generation":3,"egresses":{"a":{"members":2,"vReplicas":3},)"
+                        R"("b":{"members":0},"c":{"refused":"cesql is not supported"}}})",
+                        "p0");
   ASSERT_TRUE(members);
   EXPECT_EQ(*members, (DispatcherMembers{{"a", 2}, {"b", 0}}));
   EXPECT_EQ(members_of_status(R"({"pod":"p0"})", "p0"), DispatcherMembers{});

@@ -168,8 +168,7 @@ Tale tale_of_classes(std::string_view broker) {
 
 Teller::Teller(Site& site)
     : site_(site),
-      events_(site.unit(),
-              {.controller = "kintsugi.dev/messaging", .instance = site.owner()}) {}
+      events_(site.unit(), {.controller = "kintsugi.dev/messaging", .instance = site.owner()}) {}
 
 void Teller::tell(const ObjectRefKey& object, std::string_view uid, const Tale& tale) {
   const Resource& resource = resource_of(object.kind);
