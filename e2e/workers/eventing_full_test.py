@@ -64,3 +64,7 @@ class Real(unittest.TestCase):
         print(f"{sent} records, {repeated} of them twice")
         # What had come and was not committed: of the 300 before the dispatcher's end, and before the broker's.
         self.assertLessEqual(repeated, 600)
+        # KN-T041: with the ConsumerGroup its group in Kafka goes.
+        shop.must("DELETE", GROUPS + "/orders")
+        kit.eventually(lambda: shop.get(GROUPS + "/orders").status == 404, 180, "it is gone")
+        self.assertEqual(installation.metric("eventing_kafka_deletions_total", result="deleted"), 1)

@@ -257,7 +257,11 @@ class Placed(unittest.TestCase):
         uid = self.get("gone")["metadata"]["uid"]
         until(self.shop, "gone", "Ready", "True/Ready")
         kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(uid, 3)) == 2, 60, "two members")
+        before = self.installation.metric("eventing_kafka_deletions_total", result="not_offered")
         self.drop("gone")
+        # These brokers do not offer it: they are asked what they offer, and nothing else.
+        self.assertEqual(self.installation.metric("eventing_kafka_deletions_total", result="not_offered"), before + 1)
+        self.assertEqual(self.installation.metric("eventing_kafka_deletions_total", result="failed"), 0)
         self.assertFalse([one for one in self.shop.must("GET", CONSUMERS)["items"] if one["metadata"]["name"].startswith("gone-")])
         kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(uid, 3)) == 0, 60, "no members")
 

@@ -29,7 +29,8 @@ enum EventingFamily : std::size_t {
   kOvertakenFamily,
   kConsumerStatusesFamily,
   kEventsFamily,
-  kKafkaFamily
+  kKafkaFamily,
+  kDeletionsFamily
 };
 
 std::vector<RoleFamily> eventing_families() {
@@ -44,7 +45,8 @@ std::vector<RoleFamily> eventing_families() {
       {"eventing_overtaken_total", "Contracts left alone, of a later epoch.", true, {}},
       {"eventing_consumer_statuses_total", "Writes of statuses of Consumers.", true, {}},
       {"eventing_events_total", "Writes of events about groups.", true, {}},
-      {"eventing_kafka_questions_total", "Questions to Kafka, by outcome.", true, {"result"}}};
+      {"eventing_kafka_questions_total", "Questions to Kafka, by outcome.", true, {"result"}},
+      {"eventing_kafka_deletions_total", "Tries to delete a group of Kafka.", true, {"result"}}};
 }
 
 /// "kafka-source-dispatcher-3" is of the StatefulSet "kafka-source-dispatcher".
@@ -127,6 +129,11 @@ class EventingWork final : public RoleWork {
     add(kEventsFamily, site_.events().sent());
     out[{kKafkaFamily, {"answered"}}] += static_cast<double>(site_.kafka().counts().good);
     out[{kKafkaFamily, {"failed"}}] += static_cast<double>(site_.kafka().counts().bad);
+    const auto& deletions = site_.kafka().counts().deletions;
+    constexpr std::string_view kResults[] = {"deleted", "not_offered", "failed"};
+    for (std::size_t i = 0; i < deletions.size(); ++i) {
+      out[{kDeletionsFamily, {std::string(kResults[i])}}] += static_cast<double>(deletions[i]);
+    }
   }
 
   void count_placements(PlacementCounts& out) const override {

@@ -396,6 +396,31 @@ Json GroupControl::status_of(GroupTurn& turn, const std::vector<Placed>& placeme
   return status;
 }
 
+/// Kafka's group goes with its ConsumerGroup, where Kafka offers that and nobody else here has it.
+void GroupControl::ask_to_delete(GroupTurn& turn, FarewellFacts& facts) {
+  KafkaQuestion of;
+  of.bootstrap_servers = turn.group->entry.bootstrap;
+  of.group = turn.group->entry.group_id;
+  of.timeout = site_.config().kafka_timeout;
+  bool shared = false;
+  site_.each_pool([&](const DispatcherPool& pool) {
+    for (const auto& [key, other] : pool.groups) {
+      shared = shared || (key != turn.text && other.entry.group_id == of.group &&
+                          other.entry.bootstrap == of.bootstrap_servers);
+    }
+  });
+  // Of partitions Kafka said something once: else it never had a member.
+  if (shared || !turn.stored.max_allowed || of.group.empty()) {
+    facts.can_delete = false;
+    return;
+  }
+  const KafkaBook::Farewell& how = site_.kafka().farewell(turn.text, of);
+  facts.can_delete = how.can_delete;
+  facts.deleted = how.deleted;
+  facts.tries = how.tries;
+  turn.look_again = site_.kafka().farewell_due(turn.text);
+}
+
 /// What is left of a group that is being deleted and has no placement, and no Consumers, any more.
 GroupWrite GroupControl::farewell(GroupTurn& turn) {
   phases_[turn.text] = kDeleting;
@@ -405,9 +430,12 @@ GroupWrite GroupControl::farewell(GroupTurn& turn) {
     const CachedPod* const cached = site_.pod(name);
     facts.consumers += cached != nullptr && cached->seen.contains(turn.text) ? 1U : 0U;
   }
-  facts.can_delete = false;  // its offsets are left to Kafka's own retention
+  if (!facts.placed && facts.consumers == 0) {
+    ask_to_delete(turn, facts);
+  }
   if (group_farewell(facts) != GroupFarewell::kRemoveFinalizer) {
-    return ended(Outcome::requeue_after(seconds(1)));  // a pod that changes brings a turn, too
+    // A pod that changes, and an answer of Kafka, bring a turn, too.
+    return ended(Outcome::requeue_after(turn.look_again.value_or(seconds(1))));
   }
   auto patch = remove_finalizer_patch(turn.object, kGroupFinalizer);
   if (!patch) {

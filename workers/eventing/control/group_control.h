@@ -35,6 +35,7 @@ class GroupControl {
  private:
   [[nodiscard]] GroupWrite next(const Key& key);
   [[nodiscard]] GroupWrite farewell(GroupTurn& turn);
+  void ask_to_delete(GroupTurn& turn, FarewellFacts& facts);
   void read_entry(GroupTurn& turn);
   void ask_kafka(GroupTurn& turn);
   void place(GroupTurn& turn);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "net/work_pool.h"
+#include "workers/eventing/model/group_report.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -78,6 +80,53 @@ void KafkaBook::forget(std::string_view key) {
   if (const auto at = pages_.find(key); at != pages_.end()) {
     pages_.erase(at);
   }
+  if (const auto at = leaving_.find(key); at != leaving_.end()) {
+    leaving_.erase(at);
+  }
+}
+
+const KafkaBook::Farewell& KafkaBook::farewell(const std::string& key, const KafkaQuestion& of) {
+  Leaving& one = leaving_[key];
+  const bool over =
+      one.how.deleted || one.how.can_delete == false || one.how.tries >= kMostDeleteTries;
+  if (over || one.asking != nullptr || loop_.now() < one.ask_at) {
+    return one.how;
+  }
+  const auto found = std::make_shared<KafkaGroupDeletion>();
+  one.asking = questions().run(
+      loop_, of.bootstrap_servers,
+      [found, of] { *found = delete_kafka_group(of.bootstrap_servers, of.group, of.timeout); },
+      alive_.guard([this, key, found] { left(key, *found); }));
+  one.ask_at = loop_.now() + kFirstPause;  // where too many wait
+  return one.how;
+}
+
+void KafkaBook::left(const std::string& key, const KafkaGroupDeletion& answer) {
+  using Result = KafkaGroupDeletion::Result;
+  ++counts_.deletions[static_cast<std::size_t>(answer.result)];
+  const auto at = leaving_.find(key);
+  if (at == leaving_.end()) {
+    return;
+  }
+  Leaving& one = at->second;
+  one.asking.reset();
+  if (answer.result == Result::kFailed) {
+    one.ask_at = loop_.now() + kFirstPause * (1 << one.how.tries++);
+    log_warn("a group is not deleted in Kafka",
+             {{"group", key}, {"try", std::to_string(one.how.tries)}, {"why", answer.text}});
+  } else {
+    one.how.can_delete = answer.result != Result::kNotOffered;
+    one.how.deleted = answer.result == Result::kDeleted;
+  }
+  answered_(key);
+}
+
+std::optional<Duration> KafkaBook::farewell_due(std::string_view key) const {
+  const auto at = leaving_.find(key);
+  if (at == leaving_.end() || at->second.asking != nullptr) {
+    return std::nullopt;
+  }
+  return std::max<Duration>(at->second.ask_at - loop_.now(), milliseconds(10));
 }
 
 }  // namespace kintsugi::workers

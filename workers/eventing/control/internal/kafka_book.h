@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "base/alive.h"
 #include "net/loop.h"
+#include "workers/eventing/kafka/delete_group.h"
 #include "workers/eventing/kafka/kafka_facts.h"
 
 namespace kintsugi::workers {
@@ -30,9 +32,22 @@ class KafkaBook {
   [[nodiscard]] std::optional<Duration> due(std::string_view key) const;
   void forget(std::string_view key);
 
+  /// How far the deletion of a group in Kafka has come.
+  struct Farewell {
+    std::optional<bool> can_delete{};  ///< nullopt: it is not known yet
+    bool deleted = false;
+    int tries = 0;  ///< that failed
+  };
+  /// Begins the next try where one is due: kMostDeleteTries of them, 1, 2, 4 and 8 s after the one
+  /// before. `answered` tells when one has ended.
+  [[nodiscard]] const Farewell& farewell(const std::string& key, const KafkaQuestion& of);
+  /// When farewell() does something; nullopt: a try is under way, or it is over.
+  [[nodiscard]] std::optional<Duration> farewell_due(std::string_view key) const;
+
   /// Answers so far, good and bad.
   struct Counts {
     std::uint64_t good = 0, bad = 0;
+    std::array<std::uint64_t, 3> deletions{};  ///< by KafkaGroupDeletion::Result
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
@@ -44,13 +59,20 @@ class KafkaBook {
     int failures = 0;
     std::shared_ptr<void> asking;
   };
+  struct Leaving {
+    Farewell how;
+    TimePoint ask_at{};
+    std::shared_ptr<void> asking;
+  };
   void ask(const std::string& key, Page& page);
+  void left(const std::string& key, const KafkaGroupDeletion& answer);
   void take(const std::string& key, KafkaFacts facts);
 
   net::Loop& loop_;
   const Duration every_;
   std::function<void(const std::string&)> answered_;
   std::map<std::string, Page, std::less<>> pages_;
+  std::map<std::string, Leaving, std::less<>> leaving_;
   Counts counts_;
   Alive alive_;
 };
