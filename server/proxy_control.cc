@@ -20,6 +20,7 @@
 #include "proxy/admin/why_not_ready.h"
 #include "server/files.h"
 #include "server/internal/certificate_files.h"
+#include "server/program.h"
 
 namespace kintsugi::server {
 namespace {
@@ -384,6 +385,7 @@ int ProxyControl::run() {
             {"loops_by", config_.loops != 0 ? "the configuration" : cpus.bound()},
             {"cpus", static_cast<int>(cpus.allowed)},
             {"cpu_quota", cpus.quota == 0 ? std::string("none") : quota_text(cpus.quota)}});
+  tell_descriptor_limit();
   loop_.post([this] { try_feed(); });
   if (late_ != nullptr) {
     opening_->then([this](StoreOpening::Result opened) {

@@ -267,6 +267,7 @@ class ShardProgram {
   /// By files, to the proxy and to other shards.
   Expected<void> announce(Params& /*params*/) {
     log_info("shard listens", {{"shard", options_.name}, {"url", server_->base_url()}});
+    tell_descriptor_limit();
     if (options_.as_kcp) {
       if (auto written = write_kcp_files(options_.layout, options_.name, server_->base_url());
           !written) {
