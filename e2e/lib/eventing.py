@@ -131,7 +131,7 @@ def group(name, bootstrap, sink, *, topics=("orders",), replicas=1, offset="earl
 
 def source(name, bootstrap, sink, *, topics=("orders",), **more):
     return {"apiVersion": "sources.knative.dev/v1", "kind": "KafkaSource", "metadata": {"name": name}, "spec": {
-        "bootstrapServers": [bootstrap], "topics": list(topics), "initialOffset": "earliest", "sink": {"uri": sink}, **more}}  # fmt: skip
+        "bootstrapServers": bootstrap.split(","), "topics": list(topics), "initialOffset": "earliest", "sink": {"uri": sink}, **more}}  # fmt: skip
 
 
 def conditions(one):

@@ -183,6 +183,7 @@ class Placed(unittest.TestCase):
         self.assertEqual(says(self.get("small"), "Ready"), "True/Ready")
 
     def test_3_KN_T039_KN_T061_what_is_wrong_stands_in_conditions(self):
+        self.kafka.tell("topic-error", "missing-topic", 3)  # UNKNOWN_TOPIC_OR_PART; these brokers make topics that are asked for
         self.make("nowhere", topics=("missing-topic",))
         self.shop.must("POST", GROUPS, group("lost", f"127.0.0.1:{kit.free_port()}", self.sink.url + "/"))
         self.addCleanup(self.drop, "lost")
