@@ -39,14 +39,6 @@ GroupTrouble trouble_of(KafkaFacts::Fault fault) {
   return GroupTrouble::kNone;
 }
 
-void set_or_drop(Json& status, std::string_view key, const std::string& value) {
-  if (value.empty()) {
-    status.erase(key);
-  } else {
-    status[key] = value;
-  }
-}
-
 std::string selector_of(const Json& object) {
   std::string out;
   if (const Json* const selector = object.at({"spec", "selector"})) {
@@ -379,11 +371,11 @@ Json GroupControl::status_of(GroupTurn& turn, const std::vector<Placed>& placeme
   }
   status["replicas"] = ready;
   status["observedGeneration"] = group.generation;
-  set_or_drop(status, "selector", selector_of(turn.object));
-  set_or_drop(status, "subscriberUri", group.entry.subscriber);
-  set_or_drop(status, "subscriberCACerts", group.entry.subscriber_ca_certs);
-  set_or_drop(status, "deadLetterSinkUri", group.entry.dead_letter);
-  set_or_drop(status, "deadLetterSinkCACerts", group.entry.dead_letter_ca_certs);
+  set_or_erase(status, "selector", selector_of(turn.object));
+  set_or_erase(status, "subscriberUri", group.entry.subscriber);
+  set_or_erase(status, "subscriberCACerts", group.entry.subscriber_ca_certs);
+  set_or_erase(status, "deadLetterSinkUri", group.entry.dead_letter);
+  set_or_erase(status, "deadLetterSinkCACerts", group.entry.dead_letter_ca_certs);
   set_group_conditions(status, report, nullptr, site_.now());
   GroupProgress progress;
   progress.offsets_ready = !turn.waits_for_kafka;

@@ -1,6 +1,7 @@
 #include "workers/eventing/model/consumer_report.h"
 
 #include "workers/runtime/status/conditions.h"
+#include "workers/runtime/status/status_write.h"
 
 namespace kintsugi::workers {
 namespace {
@@ -36,14 +37,6 @@ Condition bind_condition(const ConsumerFacts& facts) {
     out.message = "pod " + facts.pod + " has not the placement";
   }
   return out;
-}
-
-void set_or_erase(Json& status, std::string_view key, std::string_view value) {
-  if (value.empty()) {
-    status.erase(key);
-  } else {
-    status[key] = value;
-  }
 }
 
 }  // namespace

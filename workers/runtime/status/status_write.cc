@@ -124,6 +124,14 @@ std::optional<std::string> status_patch(const Json& from, const Json& to,
   return patch.dump();
 }
 
+void set_or_erase(Json& status, std::string_view key, std::string_view value) {
+  if (value.empty()) {
+    status.erase(key);
+  } else {
+    status[key] = value;
+  }
+}
+
 std::string summarize_status(Json& status, std::size_t limit) {
   if (most_bytes(status, limit) <= limit) {
     return {};

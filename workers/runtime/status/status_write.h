@@ -16,6 +16,9 @@ namespace kintsugi::workers {
 [[nodiscard]] std::optional<std::string> status_patch(const krm::Json& from, const krm::Json& to,
                                                       std::string_view resource_version = {});
 
+/// Sets a text of a status; one that is empty is left out.
+void set_or_erase(krm::Json& status, std::string_view key, std::string_view value);
+
 inline constexpr std::size_t kMaxStatusBytes = 256U << 10U;
 
 /// Makes a status fit (RT-85). Of one that is too large, lists and maps outside `conditions` are

@@ -12,6 +12,7 @@
 #include "workers/eventing/model/replicas.h"
 #include "workers/runtime/status/conditions.h"
 #include "workers/runtime/status/finalizers.h"
+#include "workers/runtime/status/status_write.h"
 
 namespace kintsugi::workers {
 
@@ -91,7 +92,7 @@ Json template_of(std::string_view ns, std::string_view name, const Json& source)
   return out;
 }
 
-/// What the condition ConsumerGroup says of a group.
+/// What the condition ConsumerGroup says of a group. Its reason is a text of `status`.
 Condition condition_of(const CachedGroup* group, const Json& status, std::int64_t generation) {
   Condition out{"ConsumerGroup", ConditionStatus::kUnknown, "BindInProgress", "", generation};
   if (group == nullptr) {
@@ -196,13 +197,10 @@ std::optional<std::string> group_patch(const Json& had, const Json& wish) {
 
 bool is_group_passing(const CachedGroup& group) {
   const Json object = group.object.value();
+  const Json none = Json::object();
   const Json* const status = object.find("status");
-  const Json* const ready = status == nullptr ? nullptr : find_condition(*status, "Ready");
-  const Json* const observed = status == nullptr ? nullptr : status->find("observedGeneration");
-  if (ready == nullptr || observed == nullptr || observed->as_integer() != group.generation) {
-    return true;
-  }
-  return ready->text({"status"}) != "True" && ready->text({"reason"}) == "BindInProgress";
+  const Condition said = condition_of(&group, status == nullptr ? none : *status, 0);
+  return said.status != ConditionStatus::kTrue && said.reason == "BindInProgress";
 }
 
 void set_source_status(Json& status, std::int64_t generation, const CachedGroup* group,
@@ -219,11 +217,7 @@ void set_source_status(Json& status, std::int64_t generation, const CachedGroup*
   for (const auto& [from, to] :
        {std::pair("selector", "selector"), std::pair("subscriberUri", "sinkUri"),
         std::pair("subscriberCACerts", "sinkCACerts")}) {
-    if (const std::string_view text = of.text({from}); !text.empty()) {
-      status[to] = text;
-    } else {
-      status.erase(to);
-    }
+    set_or_erase(status, to, of.text({from}));
   }
   const ConditionRules rules{{"SinkProvided", "ConsumerGroup", "Ready"}, nullptr};
   const Condition consumers = condition_of(group, of, generation);
