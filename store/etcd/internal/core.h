@@ -98,7 +98,11 @@ class Core {
 
   // core_watch.cc
   net::Task<> follow();
-  enum class History : std::uint8_t { kThere, kGone, kAnother };
+  struct History {
+    enum class Kind : std::uint8_t { kThere, kGone, kAnother };
+    Kind kind;
+    std::string_view why{};  // of another one; a literal
+  };
   /// Whether what comes after the mirror's newest revision is there, and follows it.
   [[nodiscard]] net::Task<Expected<History>> look_at_history(std::size_t member);
   void on_watch_message(std::string_view message);

@@ -32,8 +32,8 @@ net::Task<> Core::follow() {
     const Expected<void> is_fit = take_up_mirror();
     net::Task<Expected<History>> looking = look_at_history(member);
     const Expected<History> history = co_await looking;
-    if (history && *history == History::kAnother) {
-      end_history("its history is another one");
+    if (history && history->kind == History::Kind::kAnother) {
+      end_history(history->why);
     }
     if (ended_) {
       co_return;
@@ -42,7 +42,7 @@ net::Task<> Core::follow() {
       fault = is_fit.error().to_string();
     } else if (!history) {
       fault = history.error().to_string();
-    } else if (resync_ || *history == History::kGone) {
+    } else if (resync_ || history->kind == History::Kind::kGone) {
       net::Task<Expected<void>> filling = fill(member);
       const Expected<void> filled = co_await filling;
       fault = filled ? std::string() : filled.error().to_string();
@@ -88,8 +88,11 @@ net::Task<> Core::follow() {
 
 /// The newest thing that was heard of is still what it was then, as of the newest revision.
 net::Task<Expected<Core::History>> Core::look_at_history(std::size_t member) {
+  const History there{History::Kind::kThere};
+  const History gone{History::Kind::kGone};
+  const auto another = [](std::string_view why) { return History{History::Kind::kAnother, why}; };
   if (fed() <= offset_) {
-    co_return History::kGone;
+    co_return gone;
   }
   RangeRequest range;
   range.key = landmark_.key.empty() ? keys_.absent() : landmark_.key;
@@ -99,10 +102,10 @@ net::Task<Expected<Core::History>> Core::look_at_history(std::size_t member) {
   net::Task<Reply> asking = ask(member, std::move(request));
   const Reply reply = co_await asking;
   if (reply.status && is_compacted(*reply.status)) {
-    co_return History::kGone;
+    co_return gone;
   }
   if (reply.status && is_future(*reply.status)) {
-    co_return History::kAnother;
+    co_return another("it is older than what it has told");
   }
   RangeResponse response;
   if (!reply.ok() || !decode(reply.message, response)) {
@@ -110,15 +113,19 @@ net::Task<Expected<Core::History>> Core::look_at_history(std::size_t member) {
   }
   const std::uint64_t found = response.kvs.empty() ? 0 : response.kvs.front().mod_revision;
   if (!landmark_.key.empty() && found != landmark_.revision) {
-    co_return History::kAnother;
+    co_return another("the newest thing that it has told is not there");
   }
+  const std::uint64_t met = meta_revision_;
   net::Task<Expected<Introduction::Read>> reading = introduction_.read_meta();
   const Expected<Introduction::Read> read = co_await reading;
   if (!read) {
     co_return fail(read.error().clone());
   }
-  const bool same = read->known && take_again(*read->known);
-  co_return same ? History::kThere : History::kAnother;
+  // Who took a seat meanwhile may have been told of a later one, which was looked at then.
+  const bool is_overtaken =
+      read->known && read->known->revision >= met && read->known->revision < meta_revision_;
+  const bool same = is_overtaken || (read->known && take_again(*read->known));
+  co_return same ? there : another("its record was written anew");
 }
 
 void Core::on_watch_message(std::string_view message) {
