@@ -25,15 +25,18 @@
 #include "server/files.h"
 #include "server/internal/child_process.h"
 #include "server/internal/far_link.h"
+#include "server/internal/hang_watch.h"
 #include "server/internal/join_service.h"
 #include "server/internal/pki.h"
 #include "server/internal/process_socket.h"
 #include "server/internal/ready_probe.h"
+#include "server/internal/remedies.h"
 #include "server/internal/supervisor.h"
 #include "server/internal/up_broker.h"
 #include "server/internal/up_etcd.h"
 #include "server/internal/up_files.h"
 #include "server/internal/up_report.h"
+#include "server/internal/up_welcome.h"
 #include "server/internal/up_workers.h"
 #include "server/kubeconfig.h"
 #include "server/program.h"
@@ -44,6 +47,7 @@ namespace {
 
 constexpr Duration kStopPatience = seconds(35);
 constexpr Duration kRenewal = seconds(60);
+constexpr Duration kAbortPatience = seconds(5);  ///< of a process that hangs
 constexpr Duration kFirstTold = seconds(5), kToldAgain = seconds(10);
 constexpr int kLate = 3;  ///< exit status
 constexpr const char* kProxy = "proxy";
@@ -66,61 +70,6 @@ std::string last_line(const std::string& path) {
     rest.remove_suffix(1);
   }
   return std::string(rest.substr(rest.rfind('\n') + 1));
-}
-
-std::string proxies_of(const UpOptions& options) {
-  return options.proxies == 1 ? "a proxy" : std::to_string(options.proxies) + " proxies";
-}
-
-void print_welcome(const UpOptions& options) {
-  const Layout& layout = options.layout;
-  const std::string last = shard_name(options.shards - 1);
-  const std::string shards = options.shards == 1 ? "one shard (" + last + ")"
-                                                 : std::to_string(options.shards) + " shards (" +
-                                                       shard_name(0) + " … " + last + ")";
-  std::string at = url_of_proxy(options);
-  for (std::uint32_t i = 1; i < options.proxies; ++i) {
-    at += ", :" + std::to_string(port_of_proxy(options, i));
-  }
-  std::printf(
-      "Kintsugi is ready: %s at %s and %s.\n\n"
-      "In another terminal:\n\n"
-      "  export KUBECONFIG=%s\n"
-      "  kubectl get shards\n"
-      "  kubectl create -f - <<'EOF'\n"
-      "  {\"apiVersion\": \"tenancy.kcp.io/v1alpha1\", \"kind\": \"Workspace\", \"metadata\": "
-      "{\"name\": \"demo\"}}\n"
-      "  EOF\n"
-      "  kubectl get workspaces\n"
-      "  kubectl --server=%s/clusters/root:demo create configmap hello "
-      "--from-literal=who=world\n\n"
-      "Logs are in %s. Ctrl-C stops everything; the data stays in %s.\n",
-      proxies_of(options).c_str(), at.c_str(), shards.c_str(), layout.admin_kubeconfig().c_str(),
-      url_of_proxy(options).c_str(), layout.logs().c_str(), layout.dir.c_str());
-  for (const std::string& role : options.workers) {
-    if (role == "delivery") {
-      std::printf("\nWorkers of role delivery fill logical clusters (%s) by what hubs say at %s.\n",
-                  join(options.delivery.clients, ", ").c_str(), url_of_broker(options).c_str());
-      continue;
-    }
-    const RoleNames names{role};
-    std::printf("\nWorkers of role %s serve every workspace that binds the APIExport in %s.\n",
-                role.c_str(), names.provider().c_str());
-  }
-  if (options.regions_far) {
-    std::printf("\nRegions are %u ms apart (docs/regions.md):", options.regions_rtt);
-    for (std::uint32_t i = 0; i < options.proxies; ++i) {
-      std::printf(" %s at %s", region_of(options, i).c_str(), url_of_proxy(options, i).c_str());
-    }
-    std::printf(".\n");
-  }
-  if (options.tells_outgoing) {
-    std::printf(
-        "\nConversion webhooks and token issuers of workspaces may be on this machine "
-        "(--outgoing-allow %s).\n",
-        join(options.tenants.outgoing_allow, ",").c_str());
-  }
-  std::fflush(stdout);
 }
 
 /// As `kintsugi shard` takes them.
@@ -347,6 +296,11 @@ class Installation {
     probe_ = std::make_unique<ReadyProbe>(loop_, std::move(*context), std::move(targets),
                                           [this] { on_served(); });
     admin_.emplace(loop_, options_.layout.up_admin_socket(), report_.pages());
+    if (options_.hang_timeout != 0) {
+      hangs_.emplace(loop_, HangWatch::Params{[this] { return supervisor_.states(); },
+                                              [this](const std::string& name) { on_hang(name); },
+                                              seconds(options_.hang_timeout)});
+    }
     waiting_.start(kFirstTold, [this] { tell_who_is_waited_for(); });
     if (options_.ready_timeout != 0) {
       patience_.start(seconds(options_.ready_timeout), [this] { give_up(); });
@@ -375,10 +329,11 @@ class Installation {
         const auto [name, why] = probe_ ? probe_->waits() : workers_->waits();
         lines = {waiting_line(name, why, options_.layout)};
       }
-      for (const std::string& shard : left_out()) {
-        lines.front() += "; " + shard +
-                         " has data here and does not run: this start has --shards " +
-                         std::to_string(options_.shards);
+      const std::vector<std::string> missing = left_out();
+      for (const std::string& shard : missing) {
+        lines.push_back(left_out_line(shard, options_.shards,
+                                      options_.shards + static_cast<unsigned>(missing.size()),
+                                      options_.layout));
       }
       then(lines);
     });
@@ -447,6 +402,9 @@ class Installation {
       log_error("cannot write the ready file", {{"error", written.error().to_string()}});
     }
     ready_ = true;
+    if (hangs_) {
+      hangs_->ask_now();
+    }
     waiting_.cancel();
     patience_.cancel();
     net::service_notices().ready("ready: a proxy at " + url_of_proxy(options_));
@@ -535,11 +493,22 @@ class Installation {
     renewal_.start(kRenewal, [this] { renew(); });
   }
 
+  void on_hang(const std::string& name) {
+    if (stopping_) {
+      return;
+    }
+    log_error("a process does not answer any more: it is ended, and started again",
+              {{"process", name}, {"seconds", options_.hang_timeout}});
+    supervisor_.end_hung(name, kAbortPatience);
+  }
+
   /// What cannot even start has the same fault again; what ends later is restarted.
   void on_ended(const std::string& name, int status) {
     log_warn("process ended", {{"process", name}, {"cause", how_child_ended(status)}});
     if (!ready_ && !stopping_ && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-      complain("up", name + " could not start: " + last_line(options_.layout.log_file(name)));
+      complain("up",
+               name + " could not start: " +
+                   with_remedy(name, last_line(options_.layout.log_file(name)), options_.layout));
       stop(1);
     }
   }
@@ -574,6 +543,7 @@ class Installation {
   std::optional<ProcessSocket> admin_;
   std::unique_ptr<ReadyProbe> probe_;   ///< null: all are ready, or stopping
   std::unique_ptr<UpWorkers> workers_;  ///< null: none
+  std::optional<HangWatch> hangs_;      ///< nullopt: nobody looks
   bool ready_ = false, stopping_ = false;
   int exit_status_ = 0;
 };

@@ -57,6 +57,8 @@ struct UpOptions {
   serving::TracingConfig tracing;            ///< of all processes
   std::vector<std::string> trace_arguments;  ///< what a shard is told of it
   bool tells_outgoing = false;  ///< tenants.outgoing_allow is nobody's wish: say what it is
+  /// A process that has answered and then does not for so long is started again [s]; 0: none is.
+  std::int64_t hang_timeout = 30;
 };
 
 /// Whether all roles can be installed, before anything is made. @error kConfig names the option.

@@ -80,7 +80,12 @@ FlagTable flag_table(Options& options) {
          into(options.up.etcd_members)},
         {"ready-timeout", "TIME", "60s",
          "ends with status 3 if not all processes are ready by then; 0s: waits for ever",
-         into_span(options.up.ready_timeout)}}},
+         into_span(options.up.ready_timeout)},
+        {"hang-timeout", "TIME", "30s",
+         "a process that has said that it lives, and then answers nothing for so long, is ended "
+         "and "
+         "started again; 0s: never",
+         into_span(options.up.hang_timeout)}}},
       {"--workers delivery",
        {{"delivery-broker", "URL", "",
          "the MQTT broker; without it `up` runs the mosquitto of this machine",

@@ -287,7 +287,8 @@ class Installation:
         self.state = self.dir / "state"
         self.port = free_port()
         self.options = ["--dir", str(self.state), "--port", str(self.port), "--shards", str(shards),
-                        "--ready-timeout", "0s", *options,  # start() has a deadline by a clock that knows how busy the machine is
+                        # start() has a deadline by a clock that knows how busy the machine is, and tests hold processes up
+                        "--ready-timeout", "0s", *(() if "--hang-timeout" in options else ("--hang-timeout", "0s")), *options,
                         *os.environ.get("KINTSUGI_UP", "").split()]
         self.process = None
         self.log = self.dir / "up.log"

@@ -56,7 +56,8 @@ class Processes(unittest.TestCase):
         series = dict(line.rsplit(" ", 1) for line in self.ask("/metrics")[1].splitlines() if line.startswith("kintsugi_child_"))
         self.assertEqual({name: value for name, value in series.items() if "shard-1" in name},
                          {'kintsugi_child_up{process="shard-1"}': "1", 'kintsugi_child_ready{process="shard-1"}': "1",
-                          'kintsugi_child_restarts_total{process="shard-1"}': str(row["restarts"])})
+                          **{f'kintsugi_child_restarts_total{{process="shard-1",cause="{cause}"}}': str(count)
+                             for cause, count in (("exit", 0), ("signal", row["restarts"]), ("hang", 0))}})
 
 
 if __name__ == "__main__":

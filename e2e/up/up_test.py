@@ -86,7 +86,7 @@ class Up(unittest.TestCase):
         run = subprocess.run([str(kit.BINARY), "up", "--dir", str(self.installation.state), "--port", str(kit.free_port())],
                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 1)
-        self.assertIn("is in use by another", run.stderr)
+        self.assertIn(f"is in use by process {self.installation.process.pid}, another `kintsugi up`: end it, or use another --dir", run.stderr)
         self.assertEqual(len(run.stderr.strip().splitlines()), 1)
 
 

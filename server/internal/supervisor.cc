@@ -27,8 +27,11 @@ struct Supervisor::Child {
   Process process;
   pid_t pid = 0;
   bool term_sent = false;
+  bool hung = false;  ///< and is ended for it
   TimePoint started{}, ended{};
   std::uint64_t starts = 0;
+  std::array<std::uint64_t, kCauses> restarts_by = {};
+  Cause cause = Cause::kExit;  ///< of the last end
   std::string last_end;
   Duration pause = kFirstPause;
   net::Timer timer;
@@ -70,6 +73,7 @@ Expected<void> Supervisor::launch(Child& child) {
   child.started = Clock::now();
   ++child.starts;
   child.term_sent = false;
+  child.hung = false;
   return write_file(child.process.pid_file, std::to_string(pid) + "\n");
 }
 
@@ -89,6 +93,38 @@ void Supervisor::signal_programs(int number) const {
   }
 }
 
+void Supervisor::end_hung(const std::string& name, Duration patience) {
+  for (const auto& one : children_) {
+    Child& child = *one;
+    if (child.process.name != name || child.pid == 0 || child.hung || stopping_) {
+      continue;
+    }
+    child.hung = true;
+    ::kill(child.pid, SIGABRT);
+    child.timer.start(patience, [&child] {
+      if (child.pid > 0) {
+        ::kill(child.pid, SIGKILL);
+      }
+    });
+  }
+}
+
+/// What cannot be started now (no memory, no room for processes) may be later.
+void Supervisor::launch_again(Child& child) {
+  child.timer.start(child.pause, [this, &child] {
+    if (auto result = launch(child); !result) {
+      log_error("restart failed",
+                {{"process", child.process.name}, {"error", result.error().to_string()}});
+    }
+    if (child.pid == 0) {
+      child.pause = std::min(child.pause * 2, kLastPause);
+      launch_again(child);
+    } else {
+      ++child.restarts_by[static_cast<std::size_t>(child.cause)];
+    }
+  });
+}
+
 void Supervisor::reap() {
   while (true) {
     int status = 0;
@@ -104,7 +140,8 @@ void Supervisor::reap() {
     Child& child = **found;
     child.pid = 0;
     child.ended = Clock::now();
-    child.last_end = how_child_ended(status);
+    child.last_end = (child.hung ? "hung, " : "") + how_child_ended(status);
+    child.cause = child.hung ? Cause::kHang : WIFSIGNALED(status) ? Cause::kSignal : Cause::kExit;
     ::unlink(child.process.pid_file.c_str());
     if (stopping_) {
       continue;
@@ -112,12 +149,7 @@ void Supervisor::reap() {
     events_.ended(child.process.name, status);
     child.pause = Clock::now() - child.started > kStable ? kFirstPause
                                                          : std::min(child.pause * 2, kLastPause);
-    child.timer.start(child.pause, [this, &child] {
-      if (auto result = launch(child); !result) {
-        log_error("restart failed",
-                  {{"process", child.process.name}, {"error", result.error().to_string()}});
-      }
-    });
+    launch_again(child);
   }
   if (stopping_) {
     stop_next();
@@ -162,7 +194,7 @@ std::vector<Supervisor::State> Supervisor::states() const {
   for (const auto& child : children_) {
     out.push_back({child->process.name, child->process.socket, child->pid,
                    now - (child->pid > 0 ? child->started : child->ended),
-                   child->starts > 0 ? child->starts - 1 : 0, child->last_end});
+                   child->starts > 0 ? child->starts - 1 : 0, child->last_end, child->restarts_by});
   }
   return out;
 }

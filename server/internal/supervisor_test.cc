@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -158,6 +160,40 @@ TEST_F(SupervisorTest, WhenOneDoesNotEnd_ItIsKilled) {
   ASSERT_TRUE(stop_all(milliseconds(50)));
   EXPECT_EQ(::kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
+}
+
+TEST_F(SupervisorTest, OP_205_WhoHangsIsEndedAndStartedAgainAndThatIsCounted) {
+  start("a",
+        "trap '' ABRT; echo up; while :; do sleep 0.01; done");  // deaf, as one that is stopped
+  start("b", "echo up; exec sleep 100");
+  ASSERT_TRUE(
+      run_until([&] { return text_of(log_of("a")) == "up\n" && text_of(log_of("b")) == "up\n"; }));
+  for (const char* name : {"a", "b", "c"}) {
+    supervisor_.end_hung(name, milliseconds(50));
+    supervisor_.end_hung(name, milliseconds(50));
+  }
+  ASSERT_TRUE(run_until([&] { return ended_.size() == 2 && supervisor_.running() == 2; }));
+  for (const Supervisor::State& state : supervisor_.states()) {
+    EXPECT_EQ(state.last_end, state.name == "a" ? "hung, signal 9" : "hung, signal 6");
+    EXPECT_EQ(state.restarts, 1U);
+    EXPECT_EQ(state.restarts_by, (std::array<std::uint64_t, 3>{0, 0, 1}));
+  }
+  supervisor_.signal("b", SIGKILL);
+  ASSERT_TRUE(run_until([&] { return ended_.size() == 3 && supervisor_.running() == 2; }));
+  EXPECT_EQ(supervisor_.states()[1].last_end, "signal 9");
+  EXPECT_EQ(supervisor_.states()[1].restarts_by, (std::array<std::uint64_t, 3>{0, 1, 1}));
+}
+
+TEST_F(SupervisorTest, WhenItCannotBeStartedAgain_ItIsTriedUntilItCan) {
+  start("a", "exit 0");
+  const std::string logs = log_of("a");
+  std::filesystem::remove(logs);
+  std::filesystem::create_directory(logs);  // nothing can be appended to it
+  ASSERT_TRUE(run_until([&] { return ended_.size() == 1; }));
+  ASSERT_TRUE(run_until([this] { return supervisor_.states()[0].since > milliseconds(500); }));
+  EXPECT_EQ(ended_.size(), 1U);
+  std::filesystem::remove(logs);
+  ASSERT_TRUE(run_until([&] { return ended_.size() == 2; }));
 }
 
 TEST_F(SupervisorTest, WhenNothingRuns_StoppingIsDoneAtOnce) { EXPECT_TRUE(stop_all(seconds(15))); }

@@ -291,7 +291,8 @@ Expected<FileLock> lock_installation(const Layout& layout) {
   }
   auto lock = FileLock::take(layout.run() + "/lock");
   if (!lock && lock.error().code() == Errc::kConfig) {
-    return fail(Errc::kIo, layout.dir + " is in use by another `kintsugi up`");
+    return fail(Errc::kIo, layout.dir + " is " + std::string(lock.error().message()) +
+                               ", another `kintsugi up`: end it, or use another --dir");
   }
   return lock;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -161,7 +162,9 @@ TEST_F(UpFilesTest, WhenAnInstallationIsInUse_ItCannotBeTakenAgainUntilItIsLeft)
     ASSERT_TRUE(first) << first.error().to_string();
     const auto second = lock_installation(options.layout);
     ASSERT_FALSE(second);
-    EXPECT_EQ(second.error().message(), options.layout.dir + " is in use by another `kintsugi up`");
+    EXPECT_EQ(second.error().message(),
+              options.layout.dir + " is in use by process " + std::to_string(::getpid()) +
+                  ", another `kintsugi up`: end it, or use another --dir");
   }
   EXPECT_TRUE(lock_installation(options.layout));
 }

@@ -1,15 +1,18 @@
 #include "server/internal/up_report.h"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/metric_families.h"
 #include "base/process_metrics.h"
 #include "krm/json.h"
 #include "server/internal/gathered.h"
+#include "server/internal/remedies.h"
 #include "server/internal/worker_pages.h"
 #include "server/internal/worker_socket.h"
 #include "server/up_metrics.h"
@@ -46,10 +49,15 @@ class UpMetrics final : public MetricSource {
     for (const UpProcess& one : all_) {
       out.sample({one.state.name}, one.not_ready.empty() ? 1 : 0);
     }
-    out.counter("kintsugi_child_restarts_total", "starts of a process after its first",
-                {"process"});
+    out.counter("kintsugi_child_restarts_total",
+                "starts of a process after its first; cause: exit, signal, hang",
+                {"process", "cause"});
+    constexpr std::array<std::string_view, Supervisor::kCauses> kCauses = {"exit", "signal",
+                                                                           "hang"};
     for (const UpProcess& one : all_) {
-      out.sample({one.state.name}, one.state.restarts);
+      for (std::size_t i = 0; i < kCauses.size(); ++i) {
+        out.sample({one.state.name, kCauses[i]}, one.state.restarts_by[i]);
+      }
     }
   }
 
@@ -126,7 +134,8 @@ ProcessSocket::Pages UpReport::pages() {
 }
 
 std::string waiting_line(const std::string& process, const std::string& why, const Layout& layout) {
-  return "waiting for " + process + ": " + why + "; " + layout.log_file(process) + " tells more";
+  return "waiting for " + process + ": " + with_remedy(process, why, layout) + "; " +
+         layout.log_file(process) + " tells more";
 }
 
 std::vector<std::string> waiting_lines(const std::vector<UpProcess>& all, const Layout& layout) {

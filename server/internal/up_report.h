@@ -48,7 +48,7 @@ class UpReport {
   std::size_t asking_ = 0;  ///< under way
 };
 
-/// "waiting for <process>: <why>; <its log> tells more".
+/// "waiting for <process>: <why>; <what to do>; <its log> tells more" (remedies.h).
 [[nodiscard]] std::string waiting_line(const std::string& process, const std::string& why,
                                        const Layout& layout);
 /// One of each that is not ready.

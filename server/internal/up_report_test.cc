@@ -13,7 +13,7 @@ namespace {
 
 std::vector<UpProcess> three() {
   return {{{"root", "", 7, seconds(61), 0, ""}, ""},
-          {{"shard-1", "", 0, seconds(2), 3, "signal 9"}, "its process ended"},
+          {{"shard-1", "", 0, seconds(2), 3, "signal 9", {1, 2, 0}}, "its process ended"},
           {{"proxy", "", 9, seconds(60), 1, "exit 1"}, "informer-sync failed"}};
 }
 
@@ -34,7 +34,8 @@ TEST(UpReport, OP_406_WhatIsScrapedTellsWhoRunsAndWhoIsReady) {
   for (const char* line :
        {"kintsugi_child_up{process=\"root\"} 1\n", "kintsugi_child_up{process=\"shard-1\"} 0\n",
         "kintsugi_child_ready{process=\"root\"} 1\n", "kintsugi_child_ready{process=\"proxy\"} 0\n",
-        "kintsugi_child_restarts_total{process=\"shard-1\"} 3\n"}) {
+        "kintsugi_child_restarts_total{process=\"shard-1\",cause=\"signal\"} 2\n",
+        "kintsugi_child_restarts_total{process=\"root\",cause=\"hang\"} 0\n"}) {
     EXPECT_NE(page.find(line), std::string::npos) << line << page;
   }
 }
