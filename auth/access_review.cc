@@ -76,6 +76,7 @@ net::FetchRequest review_request(std::string target, std::string body, Duration 
   request.body = std::move(body);
   request.timeout = timeout;
   request.kind = net::UpstreamClass::kRead;  // reviews must not wait behind writes
+  request.repeatable = true;
   return request;
 }
 

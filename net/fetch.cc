@@ -11,15 +11,17 @@ namespace kintsugi::net {
 namespace {
 
 constexpr std::size_t kMaxBody = 64U << 20;
+constexpr unsigned kMostRepeats = 2;
+constexpr Duration kRepeatPause = milliseconds(25);
 
-http::RequestHead make_head(const Upstream& upstream, FetchRequest& request) {
+http::RequestHead make_head(const Upstream& upstream, const FetchRequest& request) {
   const Url& url = upstream.params().url;
   http::RequestHead head;
-  head.method = std::move(request.method);
+  head.method = request.method;
   head.scheme = url.scheme;
   head.authority = url.authority();
   head.target = url.path + (request.target.empty() ? "/" : request.target);
-  head.headers = std::move(request.headers);
+  head.headers = request.headers;
   head.end_stream = request.body.empty();
   if (!head.end_stream && !head.headers.contains("content-length")) {
     head.headers.add("content-length", std::to_string(request.body.size()));
@@ -40,25 +42,27 @@ class Exchange : public http::ResponseHandler, public std::enable_shared_from_th
         trace != nullptr && !request.headers.contains("traceparent")) {
       request.headers.add("traceparent", trace_parent_text(*trace));
     }
-    const Duration timeout = request.timeout + upstream.round_trip();
-    const UpstreamClass kind = request.kind;
-    stream_ = &upstream.open(kind, make_head(upstream, request), *this);
-    if (!request.body.empty()) {
-      stream_->send_data(request.body, true);
+    timer_.start(request.timeout + upstream.round_trip(), [this] { abort(Errc::kDeadline); });
+    send(request);
+    if (collects() && (request.repeatable || request.method == "GET" || request.method == "HEAD")) {
+      repeat_ = std::make_unique<Repeat>(loop_, std::move(request));
     }
-    timer_.start(timeout, [this] { abort(Errc::kDeadline); });
   }
 
   /// The Call died: nothing is reported any more.
   void abandon() {
     abandoned_ = true;
     timer_.cancel();
+    repeat_.reset();
     drop();
     release_user();
   }
 
   void on_close(Errc cause) noexcept final {
     stream_ = nullptr;
+    if (!finished_ && goes_elsewhere(cause)) {
+      return;
+    }
     if (cause != Errc::kOk && !finished_ && upstream_ != nullptr &&
         (cause == Errc::kTls || cause == Errc::kUnreachable || cause == Errc::kRefused)) {
       why_ = upstream_->last_failure();
@@ -69,8 +73,12 @@ class Exchange : public http::ResponseHandler, public std::enable_shared_from_th
  protected:
   virtual void report(Errc cause) = 0;
   virtual void release_user() = 0;
+  /// The user gets the answer when it is whole: what has come of one may be forgotten.
+  [[nodiscard]] virtual bool collects() const { return false; }
+  virtual void forget() {}
 
   void abort(Errc cause) {
+    repeat_.reset();
     drop();
     end(cause);
   }
@@ -95,8 +103,46 @@ class Exchange : public http::ResponseHandler, public std::enable_shared_from_th
     return name_ + ": " + (why_.empty() ? std::string(errc_name(cause)) : why_);
   }
 
+  /// What may be sent again.
+  struct Repeat {
+    Repeat(Loop& loop, FetchRequest asked) : request(std::move(asked)), timer(loop) {}
+    FetchRequest request;
+    Timer timer;
+    unsigned count = 0;
+  };
+
+  void send(const FetchRequest& request) {
+    stream_ = &upstream_->open(request.kind, make_head(*upstream_, request), *this);
+    if (!request.body.empty()) {
+      stream_->send_data(request.body, true);
+    }
+  }
+
+  /// True: the request is sent again a little later.
+  [[nodiscard]] bool goes_elsewhere(Errc cause) {
+    const bool lost = cause != Errc::kOk && cause != Errc::kCancelled && cause != Errc::kBadRequest;
+    if (!lost || repeat_ == nullptr || abandoned_ || ended_ || repeat_->count == kMostRepeats) {
+      return false;
+    }
+    Upstream::Handle others = upstream_->elsewhere();
+    if (others == nullptr) {
+      return false;
+    }
+    repeat_->timer.start(kRepeatPause * ++repeat_->count, [this, others = std::move(others)] {
+      upstream_ = *others;
+      if (upstream_ == nullptr) {
+        end(Errc::kCancelled);
+        return;
+      }
+      forget();
+      send(repeat_->request);
+    });
+    return true;
+  }
+
   Loop& loop_;
   Timer timer_;
+  std::unique_ptr<Repeat> repeat_;
   Upstream* upstream_ = nullptr;
   http::RequestStream* stream_ = nullptr;
   std::string name_, why_;
@@ -130,6 +176,8 @@ class Fetch final : public Exchange {
   }
 
  private:
+  bool collects() const override { return true; }
+  void forget() override { response_ = {}; }
   void report(Errc cause) override {
     const auto done = std::exchange(done_, nullptr);
     if (cause == Errc::kOk) {

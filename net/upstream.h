@@ -100,6 +100,11 @@ class Upstream {
   /// To the origin and back, without what it takes there; zero while nobody knows. Of a server
   /// beyond a proxy that asks for its own connection, by the TLS handshake.
   [[nodiscard]] virtual Duration round_trip() const noexcept = 0;
+  /// Null as soon as the upstream goes.
+  using Handle = std::shared_ptr<Upstream* const>;
+  /// Of several servers that answer alike: itself, while a request that one of them has lost may
+  /// find another one. Else null.
+  [[nodiscard]] virtual Handle elsewhere() noexcept { return nullptr; }
 };
 
 /// One request of the control plane, and its whole answer.
@@ -110,6 +115,9 @@ struct FetchRequest {
   std::string body;
   Duration timeout = seconds(10);  ///< and the round trip
   UpstreamClass kind = UpstreamClass::kRead;
+  /// Nothing is changed by it, as by a GET: what one server has lost goes to another one that
+  /// answers alike, twice at most (GR-301).
+  bool repeatable = false;
 };
 struct FetchResponse {
   int status = 0;

@@ -105,6 +105,7 @@ Expected<SpreadUpstream::Place> ShardClient::place(const std::string& url) {
   upstream->restart_window = HealthFsm::kRestart;
   upstream->on_recovered = [this, url] {
     if (upstream_ != nullptr && upstream_->has(url)) {
+      upstream_->ask_soon();
       on_success();
     }
   };

@@ -59,9 +59,10 @@ class ShardClient {
   [[nodiscard]] const std::string& base_url() const noexcept { return base_url_; }
   /// As set_urls() was told.
   [[nodiscard]] const std::vector<std::string>& other_urls() const noexcept { return others_; }
-  /// Whether a request that has found nobody may find somebody: of several processes one answers.
+  /// Whether a request that has found nobody may find somebody: of several processes one answers,
+  /// or may be back.
   [[nodiscard]] bool answers_elsewhere() const noexcept {
-    return upstream_ != nullptr && upstream_->size() > 1 && upstream_->failures_in_a_row() == 0;
+    return upstream_ != nullptr && upstream_->elsewhere() != nullptr;
   }
   [[nodiscard]] const std::string& name() const noexcept { return params_.name; }
 

@@ -118,6 +118,62 @@ TEST_F(ShardReplicasTest, GR301_OneThatIsAwayIsLeftOutUntilItIsBack) {
   EXPECT_GT(one_.count("/readyz"), 0U);
 }
 
+TEST_F(ShardReplicasTest, GR301_WhenTheLastOneIsLost_OneThatHasJustComeBackIsAsked) {
+  have_both();
+  FakeServer* away = &one_;
+  FakeServer* there = &two_;
+  for (int turn = 0; turn < 2; ++turn) {
+    const std::uint16_t port = away->port();
+    const std::size_t before = there->count("/thing");
+    away->close();
+    ASSERT_TRUE(ask_until([&] { return there->count("/thing") >= before + 4; }));
+    away->open(port);
+    there->close();
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(ask("/thing"), 200) << "turn " << turn;
+    }
+    EXPECT_TRUE(client_->answers_elsewhere());
+    EXPECT_TRUE(client_->up());
+    there->open(there->port());
+    const std::size_t back = there->count("/thing");
+    ASSERT_TRUE(ask_until([&] { return there->count("/thing") > back; })) << "both are there";
+    std::swap(away, there);
+  }
+}
+
+TEST_F(ShardReplicasTest, GR301_WhatOneHasLostIsFetchedFromTheOther) {
+  have_both();
+  one_.add_collection("/long");
+  two_.add_collection("/long");
+  for (const bool repeatable : {false, true}) {
+    net::FetchRequest request;
+    request.method = "POST";
+    request.target = "/long?watch=true";  // begins, and goes on
+    request.body = "asked";
+    request.repeatable = repeatable;
+    int status = -1;
+    auto call = net::fetch(
+        loop_, *client_->upstream(), std::move(request),
+        [&](const Expected<net::FetchResponse>& answer) { status = answer ? answer->status : 0; });
+    ASSERT_TRUE(
+        run_until(loop_, [&] { return one_.watches("/long") + two_.watches("/long") > 0; }));
+    FakeServer& first = one_.watches("/long") > 0 ? one_ : two_;
+    FakeServer& other = &first == &one_ ? two_ : one_;
+    const std::uint16_t port = first.port();
+    first.send_event("/long", "ADDED", "{}");  // forgotten
+    first.close();
+    if (repeatable) {
+      ASSERT_TRUE(run_until(loop_, [&] { return other.watches("/long") > 0; }));
+      other.end_watches("/long");
+    }
+    ASSERT_TRUE(run_until(loop_, [&] { return status >= 0; }));
+    EXPECT_EQ(status, repeatable ? 200 : 0);
+    const std::size_t before = first.count("/thing");
+    first.open(port);
+    ASSERT_TRUE(ask_until([&] { return first.count("/thing") > before; }));
+  }
+}
+
 TEST_F(ShardReplicasTest, GR301_WhenAnotherOneLeads_NothingHasToMove) {
   have_both();
   const net::Upstream* const before = client_->upstream();

@@ -47,7 +47,7 @@ class Forward final : public http::RequestHandler,
     const std::string_view method = head.method;
     asks_watch_ = is_watch;
     watch_ = method == "GET" && is_watch;
-    idempotent_ = method == "GET" || method == "HEAD" || method == "OPTIONS";
+    idempotent_ = is_repeatable(method, head.target);
     upgrade_ = !head.protocol.empty();
     web_socket_ = equals_ignore_case(head.protocol, "websocket");
     pending_ = std::make_unique<Pending>(shared.loop, std::move(head));

@@ -1,4 +1,4 @@
-// What a request may take before it is forwarded.
+// What a request may take before it is forwarded, and which ones may be asked twice.
 #include <list>
 
 #include "proxy/forwarding/forward.h"
@@ -86,6 +86,33 @@ TEST(ForwardLimits, WhenTheLengthIsOverTheLimit_Says413BeforeItComes) {
   rig.send(answer, head);
   ASSERT_TRUE(rig.until([&] { return answer.status != 0; }));
   EXPECT_EQ(answer.status, 413);
+}
+
+// The answer of a review is all it does.
+TEST(ForwardRetry, WhenTheAnswerOfAReviewNeverComes_ItIsAskedAgain_GR301) {
+  Rig rig;
+  rig.shard.complete = [&](Exchange& exchange) {
+    if (rig.shard.exchanges.size() % 2 == 1) {
+      exchange.stream->reset(Errc::kInternal);
+    } else {
+      FakeShard::reply(exchange, 201, exchange.body);
+    }
+  };
+  Answer review, other;
+  rig.send(review,
+           Rig::request(
+               "POST",
+               "/clusters/root/apis/authorization.k8s.io/v1/selfsubjectaccessreviews?pretty=true",
+               false),
+           "question");
+  ASSERT_TRUE(rig.until([&] { return review.closed; }));
+  EXPECT_EQ(review.status, 201);
+  EXPECT_EQ(review.body, "question");
+  EXPECT_EQ(rig.shard.exchanges.size(), 2U);
+  rig.send(other, Rig::request("POST", "/clusters/root/apis/shop.io/v1/bookreviews", false), "x");
+  ASSERT_TRUE(rig.until([&] { return other.closed; }));
+  EXPECT_EQ(other.status, 502);
+  EXPECT_EQ(rig.shard.exchanges.size(), 3U);
 }
 
 }  // namespace

@@ -7,83 +7,96 @@ namespace kintsugi::shards {
 namespace {
 
 constexpr Duration kAskAgain = seconds(1);
-
-bool answers(const SpreadUpstream::Place& place) {
-  return !place.away && place.upstream->failures_in_a_row() == 0;
-}
+constexpr Duration kNobodyAnswers = milliseconds(100);
 
 }  // namespace
 
 SpreadUpstream::SpreadUpstream(net::Loop& loop, Place first, http::HeaderList headers)
     : loop_(loop), headers_(std::move(headers)), timer_(loop) {
   places_.push_back(std::move(first));
+  fsm_.add();
 }
+
+SpreadUpstream::~SpreadUpstream() { *self_ = nullptr; }
 
 http::RequestStream& SpreadUpstream::open(net::UpstreamClass kind, const http::RequestHead& head,
                                           http::ResponseHandler& handler) {
-  return choose(kind).open(kind, head, handler);
+  look();
+  const std::size_t place = fsm_.choose(kind == net::UpstreamClass::kWrite);
+  return places_[place].upstream->open(kind, head, handler);
+}
+
+net::Upstream::Handle SpreadUpstream::elsewhere() noexcept {
+  look();
+  const bool may_answer = fsm_.has(SpreadFsm::State::kThere) || fsm_.has(SpreadFsm::State::kMaybe);
+  return places_.size() > 1 && may_answer ? Handle(self_) : nullptr;
 }
 
 void SpreadUpstream::add(Place place) {
-  place.away = true;
   places_.push_back(std::move(place));
-  look_after();
+  fsm_.add();
+  look_after(Duration{});
 }
 
-net::Upstream& SpreadUpstream::choose(net::UpstreamClass kind) {
-  if (places_.size() == 1) {
-    return *places_.front().upstream;
+void SpreadUpstream::ask_soon() {
+  if (places_.size() > 1) {
+    look_after(Duration{});
   }
-  for (Place& place : places_) {
-    if (!place.away && !answers(place)) {
-      place.away = true;
-      look_after();
-    }
-  }
-  if (kind == net::UpstreamClass::kWrite && answers(places_.front())) {
-    return *places_.front().upstream;
-  }
-  for (std::size_t tried = 0; tried < places_.size(); ++tried) {
-    const Place& place = places_[++turn_ % places_.size()];
-    if (answers(place)) {
-      return *place.upstream;
-    }
-  }
-  return *places_[++turn_ % places_.size()].upstream;
 }
 
 /// Nothing is sent to a place that is away, so nobody would hear that it is back.
-void SpreadUpstream::look_after() {
-  if (!looks_) {
-    looks_ = true;
-    timer_.start(kAskAgain, [this] { ask(); });
+void SpreadUpstream::look() {
+  if (places_.size() == 1) {
+    return;
+  }
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    fsm_.note(i, places_[i].upstream->failures_in_a_row());
+  }
+  const bool last_lost = fsm_.settle();
+  if (last_lost) {
+    retry_now();
+  }
+  if (last_lost || fsm_.has(SpreadFsm::State::kAway)) {
+    look_after(last_lost ? Duration{} : kAskAgain);
+  }
+}
+
+void SpreadUpstream::look_after(Duration delay) {
+  const TimePoint at = loop_.now() + delay;
+  if (!asks_at_ || at < *asks_at_) {
+    asks_at_ = at;
+    timer_.start(delay, [this] { ask(); });
   }
 }
 
 void SpreadUpstream::ask() {
-  calls_.clear();
-  looks_ = false;
-  for (const Place& place : places_) {
-    if (!place.away) {
+  asks_at_.reset();
+  look();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    if (fsm_.state(i) == SpreadFsm::State::kThere) {
       continue;
+    }
+    look_after(fsm_.has(SpreadFsm::State::kThere) ? kAskAgain : kNobodyAnswers);
+    if (place.call != nullptr) {
+      continue;  // it ends in a second
     }
     net::FetchRequest request;
     request.target = "/readyz";
     request.headers = headers_;
     request.timeout = kAskAgain;
-    calls_.push_back(net::fetch(loop_, *place.upstream, std::move(request),
-                                [this, url = place.url](const Expected<net::FetchResponse>& said) {
-                                  if (said && said->status == 200) {
-                                    is_ready(url);
-                                  }
-                                }));
-    look_after();
+    place.call = net::fetch(
+        loop_, *place.upstream, std::move(request),
+        [this, url = place.url](const Expected<net::FetchResponse>& said) { hear(url, said); });
   }
 }
 
-void SpreadUpstream::is_ready(const std::string& url) {
-  for (Place& place : places_) {
-    place.away = place.away && place.url != url;
+void SpreadUpstream::hear(const std::string& url, const Expected<net::FetchResponse>& said) {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].url == url) {
+      places_[i].call.reset();
+      fsm_.on_said(i, said ? std::optional<bool>(said->status == 200) : std::nullopt);
+    }
   }
 }
 
@@ -122,7 +135,7 @@ void SpreadUpstream::retry_now() noexcept {
 std::uint32_t SpreadUpstream::failures_in_a_row() const noexcept {
   std::uint32_t fewest = first().failures_in_a_row();
   for (const Place& place : places_) {
-    fewest = place.away ? fewest : std::min(fewest, place.upstream->failures_in_a_row());
+    fewest = std::min(fewest, place.upstream->failures_in_a_row());
   }
   return fewest;
 }
@@ -136,25 +149,22 @@ void SpreadUpstream::put_first(std::string_view url) {
   const auto place = std::find_if(places_.begin(), places_.end(),
                                   [&](const Place& one) { return one.url == url; });
   if (place != places_.end()) {
+    fsm_.put_first(static_cast<std::size_t>(place - places_.begin()));
     std::rotate(places_.begin(), place, place + 1);
   }
 }
 
 std::vector<std::unique_ptr<net::Upstream>> SpreadUpstream::keep(
     const std::vector<std::string>& urls) {
-  const auto goes = [&](const Place& place) {
-    return std::find(urls.begin(), urls.end(), place.url) == urls.end();
-  };
-  const auto rest = std::stable_partition(places_.begin() + 1, places_.end(),
-                                          [&](const Place& place) { return !goes(place); });
   std::vector<std::unique_ptr<net::Upstream>> out;
-  for (auto place = rest; place != places_.end(); ++place) {
-    out.push_back(std::move(place->upstream));
+  for (std::size_t i = places_.size(); i-- > 1;) {
+    if (std::find(urls.begin(), urls.end(), places_[i].url) == urls.end()) {
+      places_[i].call.reset();
+      out.push_back(std::move(places_[i].upstream));
+      places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(i));
+      fsm_.erase(i);
+    }
   }
-  if (!out.empty()) {
-    calls_.clear();  // what is asked of them goes with them
-  }
-  places_.erase(rest, places_.end());
   return out;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "http/handler.h"
+#include "krm/request_target.h"
 #include "net/body_gate.h"
 #include "net/loop.h"
 #include "net/upstream.h"
@@ -32,6 +33,23 @@ inline net::UpstreamClass class_of(std::string_view method, bool watch) {
   }
   return method == "GET" || method == "HEAD" || method == "OPTIONS" ? net::UpstreamClass::kRead
                                                                     : net::UpstreamClass::kWrite;
+}
+
+/// Whether it does no harm to ask twice: reads, and reviews, whose answer is all they do.
+inline bool is_repeatable(std::string_view method, std::string_view target) {
+  if (method != "POST") {
+    return method == "GET" || method == "HEAD" || method == "OPTIONS";
+  }
+  if (target.find("reviews") == std::string_view::npos) {
+    return false;
+  }
+  const krm::RequestTarget parsed = krm::parse_target(method, target);
+  if (parsed.fault != krm::TargetFault::kNone) {
+    return false;
+  }
+  const krm::RequestInfo info = krm::request_info_of(method, target, parsed);
+  return info.verb == "create" && info.resource.ends_with("reviews") && info.subresource.empty() &&
+         (info.group == "authorization.k8s.io" || info.group == "authentication.k8s.io");
 }
 
 /// A request that ends like this has not reached the server.
