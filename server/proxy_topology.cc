@@ -12,6 +12,7 @@
 #include "server/internal/certificate_files.h"
 #include "server/program.h"
 #include "server/proxy_control.h"
+#include "shards/shard_client.h"
 
 namespace kintsugi::server {
 namespace {
@@ -105,9 +106,8 @@ Expected<void> ProxyControl::start_feed() {
   params.on_ready = [this](bool ready) { tell_ready(ready); };
   params.root_headers = agent_headers();
   params.shard_headers = agent_headers();
-  if (config_.topology.source == "static") {  // a probe is nobody's request
-    params.shard_headers.add("x-remote-user", "system:anonymous");
-    params.shard_headers.add("x-remote-group", "system:unauthenticated");
+  if (config_.topology.source == "static") {
+    shards::for_nobody(params.shard_headers);
   }
   params.seed = random_number();
   feed_ = std::make_unique<topology::Feed>(loop_, std::move(params), publisher_);

@@ -30,6 +30,11 @@ bool told(const std::string& name, const std::string& url, FaultLog::State state
 
 }  // namespace
 
+void for_nobody(http::HeaderList& headers) {
+  headers.add("x-remote-user", "system:anonymous");
+  headers.add("x-remote-group", "system:unauthenticated");
+}
+
 ShardClient::ShardClient(net::Loop& loop, ShardClientParams params, std::function<void()> on_health)
     : loop_(loop),
       params_(std::move(params)),

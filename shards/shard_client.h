@@ -19,7 +19,7 @@ struct ShardClientParams {
   /// Credentials and addresses for a base URL: TLS context with the client pair, overrides of
   /// `shards.<name>`. Called on the loop whenever the URL changes.
   std::function<Expected<net::UpstreamParams>(const std::string& base_url)> upstream;
-  http::HeaderList headers;  ///< of probes: User-Agent, Authorization
+  http::HeaderList headers;  ///< of probes: User-Agent, Authorization, for_nobody()
   /// Makes the headers of a caller's request what this shard expects. May be empty.
   std::function<void(http::HeaderList& headers)> as_caller;
   bool probe = true;  ///< false on loops that get the probe's result from another one
@@ -27,6 +27,10 @@ struct ShardClientParams {
   Duration probe_timeout = seconds(2);
   Duration drain_limit = seconds(60);  ///< a replaced upstream is cut after this
 };
+
+/// Adds that nobody asks, for a probe: servers that believe in request headers refuse (401) who has
+/// none, and others do not look at it.
+void for_nobody(http::HeaderList& headers);
 
 /// One shard as seen from one loop: its connections, and whether it is up.
 /// Source. Threads: the loop's.

@@ -76,6 +76,7 @@ std::unique_ptr<shards::ShardClient> ShardPool::make_client(const std::string& s
   params.name = shard;
   params.upstream = [this, shard](const std::string& url) { return make_upstream_(shard, url); };
   params.probe = false;
+  shards::for_nobody(params.headers);
   if (as_caller_) {
     params.as_caller = [this, shard](http::HeaderList& headers) { as_caller_(shard, headers); };
   }

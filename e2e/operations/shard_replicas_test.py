@@ -1,5 +1,6 @@
 """A shard in two processes over one etcd: both serve, one acts by itself, the other one takes that over (GR-119, GR-301, GR-302)."""
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -346,6 +347,57 @@ class ShardReplicas(unittest.TestCase):
                            "a merged watch goes on")
             self.assertIsNone(watch.ended_at)
             self.bring_back(victim)
+
+    def test_GR_301_one_that_has_just_come_back_answers_when_the_other_one_is_killed(self):
+        """What proxies read for clients, and what they ask for themselves to answer them: discovery, schemas, reviews."""
+        proxy, everywhere = self.up.client(), self.up.client("/clusters/*")
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                  "spec": {"resourceAttributes": {"verb": "get", "resource": "configmaps"}}}
+        asked = {"object": lambda: proxy.get(f"{MAPS}/kube-root-ca.crt"), "discovery": lambda: proxy.get("/apis"),
+                 "schemas": lambda: proxy.get("/openapi/v3"), "merged list": lambda: everywhere.get("/api/v1/configmaps?limit=1"),
+                 "merged discovery": lambda: everywhere.get("/apis"),
+                 "review": lambda: proxy.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)}
+        for turn in range(3):
+            leader, other = self.roles()
+            comes_back, goes = (other, leader) if turn % 2 == 0 else (leader, other)
+            kit.eventually(lambda a=leader, b=other: self.known_to_the_proxy() == self.urls_of(a, b), 30, "the proxy knows both")
+            for one in (leader, other):
+                self.reads_come_to(proxy, one[0])
+            answers, stop = [], threading.Event()
+
+            def read(what, ask, answers=answers, stop=stop):
+                while not stop.is_set():
+                    answer = ask()
+                    answers.append((what, answer.status, b"" if answer.status in (200, 201) else answer.body))
+
+            readers = [threading.Thread(target=read, args=one) for one in asked.items()]
+            for reader in readers:
+                reader.start()
+            try:
+                os.kill(comes_back[2](), signal.SIGKILL)
+                self.bring_back(comes_back)
+                kit.eventually(lambda a=comes_back, b=goes: self.known_to_the_proxy() == self.urls_of(a, b), 60, "the proxy knows both again")
+                os.kill(goes[2](), signal.SIGKILL)
+                count = len(answers)
+                kit.eventually(lambda count=count, answers=answers: len(answers) > count + 300, 60, "reads go on")
+            finally:
+                stop.set()
+                for reader in readers:
+                    reader.join()
+            self.bring_back(goes)
+            self.assertEqual([one for one in answers if one[1] not in (200, 201)], [], f"turn {turn}, {len(answers)} reads")
+            self.assertEqual({what for what, *_ in answers}, set(asked))
+
+    @staticmethod
+    def urls_of(*processes):
+        return sorted(one[0]("").url.geturl() for one in processes)
+
+    def known_to_the_proxy(self):
+        """The URLs of the shard as the proxy has heard of them."""
+        answer = subprocess.run(["curl", "-sS", "--unix-socket", str(self.up.state / "run" / "admin.sock"), "http://admin/debug/shards"],
+                                capture_output=True, text=True, timeout=30, check=True)
+        shard = next(one for one in json.loads(answer.stdout)["shards"] if one["name"] == "root")
+        return sorted([shard["baseURL"], *shard.get("replicaURLs", [])])
 
     def test_GR_301_what_hangs_at_one_that_stands_still_is_answered_by_the_other(self):
         proxy = self.up.client()
