@@ -66,6 +66,10 @@ class UpstreamImpl final : public Upstream {
       pool.wake();
     }
   }
+  void set_ping(Duration after, Duration timeout) noexcept override {
+    origin_.params.ping_after = after;
+    origin_.params.ping_timeout = timeout;
+  }
   Duration round_trip() const noexcept override { return origin_.round_trip.value(); }
   std::uint32_t failures_in_a_row() const noexcept override { return origin_.failures_in_a_row; }
   const std::string& last_failure() const noexcept override { return origin_.last_failure; }

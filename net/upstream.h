@@ -100,6 +100,9 @@ class Upstream {
   /// To the origin and back, without what it takes there; zero while nobody knows. Of a server
   /// beyond a proxy that asks for its own connection, by the TLS handshake.
   [[nodiscard]] virtual Duration round_trip() const noexcept = 0;
+  /// Other times than those of the parameters, of connections that there are as well: of the read
+  /// silence with open streams, and of the wait for the answer to PING.
+  virtual void set_ping(Duration after, Duration timeout) noexcept { (void)after, (void)timeout; }
   /// Null as soon as the upstream goes.
   using Handle = std::shared_ptr<Upstream* const>;
   /// Of several servers that answer alike: itself, while a request that one of them has lost may

@@ -406,7 +406,13 @@ class ShardReplicas(unittest.TestCase):
         kit.eventually(lambda: self.urls_of_the_shard() == both, 30, "proxies are told of both")
         self.reads_come_to(proxy, other[0])
         answers = []
-        readers = [threading.Thread(target=lambda: answers.append(proxy.get(f"{MAPS}?limit=1").status)) for _ in range(6)]
+
+        def read():
+            begin = time.monotonic()
+            answer = proxy.get(f"{MAPS}?limit=1")
+            answers.append(answer.status if answer.status == 200 else (answer.status, time.monotonic() - begin, answer.body))
+
+        readers = [threading.Thread(target=read) for _ in range(6)]
         os.kill(other[2](), signal.SIGSTOP)
         try:
             for reader in readers:

@@ -508,12 +508,16 @@ class Forward final : public http::RequestHandler,
       return;
     }
     const bool untouched = is_untouched(cause);
-    const bool elsewhere = *client_ != nullptr && (*client_)->answers_elsewhere();
+    const bool lost = idempotent_ && is_lost(cause);
+    const bool goes_elsewhere =
+        (untouched || lost) && *client_ != nullptr && (*client_)->answers_elsewhere();
     // It hung where the shard is not any more.
     const bool given_up = idempotent_ && cause == Errc::kCancelled && *client_ != nullptr;
     const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline || given_up ||
-                            (untouched && elsewhere) || (idempotent_ && is_lost(cause));
-    const bool in_time = given_up || shared_.loop.now() - pending_->first_attempt < kRetryWindow;
+                            goes_elsewhere || lost;
+    // Who does not answer any more may have kept it for longer than the window is.
+    const bool in_time =
+        given_up || goes_elsewhere || shared_.loop.now() - pending_->first_attempt < kRetryWindow;
     if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
       ++stats().retries;
       tally_.sent_again(forward_fault_of(cause));

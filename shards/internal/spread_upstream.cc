@@ -8,6 +8,8 @@ namespace {
 
 constexpr Duration kAskAgain = seconds(1);
 constexpr Duration kNobodyAnswers = milliseconds(100);
+/// What stands still is lost after twice this time: another process can serve what runs there.
+constexpr Duration kSilence = seconds(5);
 
 }  // namespace
 
@@ -35,6 +37,9 @@ net::Upstream::Handle SpreadUpstream::elsewhere() noexcept {
 void SpreadUpstream::add(Place place) {
   places_.push_back(std::move(place));
   fsm_.add();
+  for (const Place& one : places_) {
+    one.upstream->set_ping(kSilence, kSilence);
+  }
   look_after(Duration{});
 }
 
