@@ -87,7 +87,7 @@ class EventingWork final : public RoleWork {
                            std::string(change.key.name)}] { groups_.forget(key); });
     });
     unit.drive(group_control_, site_.groups());
-    unit.drive(source_control_, sources_.sources());
+    unit.drive(source_control_, sources_.owners());
     unit.drive(pool_control_, [this](const Unit::Visit& visit) {
       for (const std::string_view name : kEventingPools) {
         visit({"-", site_.config().pool_namespace, name});

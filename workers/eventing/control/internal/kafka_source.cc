@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
-#include "krm/merge_patch.h"
-#include "workers/eventing/control/internal/group_entry.h"
 #include "workers/eventing/model/group_id.h"
 #include "workers/eventing/model/placeable.h"
 #include "workers/eventing/model/replicas.h"
 #include "workers/runtime/status/conditions.h"
-#include "workers/runtime/status/finalizers.h"
 #include "workers/runtime/status/status_write.h"
 
 namespace kintsugi::workers {
@@ -22,9 +18,7 @@ namespace {
 
 using krm::Json;
 
-constexpr std::string_view kUidLabel = "kafka.eventing.knative.dev/metadata.uid",
-                           kKindOfOwnerLabel = "kafka.eventing.knative.dev/metadata.kind",
-                           kKeyTypeLabel = "kafkasources.sources.knative.dev/key-type";
+constexpr std::string_view kKeyTypeLabel = "kafkasources.sources.knative.dev/key-type";
 
 /// What the group's schema takes; another one is as none.
 constexpr std::string_view kKeyTypes[] = {"string", "int", "float", "byte-array"};
@@ -92,123 +86,20 @@ Json template_of(std::string_view ns, std::string_view name, const Json& source)
   return out;
 }
 
-/// What the condition ConsumerGroup says of a group. Its reason is a text of `status`.
-Condition condition_of(const CachedGroup* group, const Json& status, std::int64_t generation) {
-  Condition out{"ConsumerGroup", ConditionStatus::kUnknown, "BindInProgress", "", generation};
-  if (group == nullptr) {
-    out.reason = "NoConsumerGroup";
-    out.message = "its ConsumerGroup is not there yet";
-    return out;
-  }
-  const Json* const observed = status.find("observedGeneration");
-  const Json* const ready = find_condition(status, "Ready");
-  if (ready == nullptr || observed == nullptr || observed->as_integer() != group->generation) {
-    out.message = "its ConsumerGroup has not been looked at since it was changed";
-    return out;
-  }
-  out.status = ready->text({"status"}) == "True" ? ConditionStatus::kTrue : ConditionStatus::kFalse;
-  out.reason = ready->text({"reason"});
-  out.message = ready->text({"message"});
-  return out;
-}
-
 }  // namespace
 
-Projection<CachedSource> source_projection() {
-  Projection<CachedSource> out;
-  out.make = [](const shards::ObjectKey&, const Json& object) {
-    CachedSource source;
-    source.uid = object.text({"metadata", "uid"});
-    const Json* const generation = object.at({"metadata", "generation"});
-    source.generation = generation == nullptr ? 0 : generation->as_integer();
-    source.deleting = !object.text({"metadata", "deletionTimestamp"}).empty();
-    source.has_finalizer = has_finalizer(object, kSourceFinalizer);
-    source.object = KeptJson(small_object(object, {"spec", "status"}, {"labels"}));
-    return source;
-  };
-  out.indexes.push_back({"uid", [](const shards::ObjectKey&, const CachedSource& one,
-                                   IndexValues& values) { values.add(one.uid); }});
-  return out;
-}
-
 Json group_of_source(std::string_view ns, std::string_view name, const Json& source) {
-  const std::string_view uid = source.text({"metadata", "uid"});
-  const std::string version = kKafkaSources.group + "/" + kKafkaSources.version;
-  const Json labels = Json::object({{kUidLabel, uid}, {kKindOfOwnerLabel, "kafkasource"}});
-  Json metadata = Json::object();
-  metadata["name"] = uid;
-  metadata["namespace"] = ns;
-  metadata["labels"] = labels;
-  if (const std::string_view policy =
-          source.text({"metadata", "annotations", kReplicasPolicyAnnotation});
-      !policy.empty()) {
-    metadata["annotations"] = Json::object({{kReplicasPolicyAnnotation, policy}});
-  }
-  metadata["finalizers"] = Json::array({Json(kGroupFinalizer)});
-  metadata["ownerReferences"] = Json::array({Json::object({{"apiVersion", version},
-                                                           {"kind", kKafkaSources.kind},
-                                                           {"name", name},
-                                                           {"uid", uid},
-                                                           {"controller", true},
-                                                           {"blockOwnerDeletion", true}})});
   const Json* const consumers = source.at({"spec", "consumers"});
-  Json spec = Json::object();
-  spec["replicas"] = consumers == nullptr ? 1 : consumers->as_integer();
-  spec["selector"] = labels;
-  spec["topLevelResourceRef"] = Json::object({{"apiVersion", version},
-                                              {"kind", kKafkaSources.kind},
-                                              {"namespace", ns},
-                                              {"name", name},
-                                              {"uid", uid}});
-  spec["template"] = Json::object(
-      {{"metadata", Json::object({{"labels", labels}})}, {"spec", template_of(ns, name, source)}});
-  return Json::object({{"apiVersion", kConsumerGroups.group + "/" + kConsumerGroups.version},
-                       {"kind", kConsumerGroups.kind},
-                       {"metadata", std::move(metadata)},
-                       {"spec", std::move(spec)}});
-}
-
-std::optional<std::string> group_patch(const Json& had, const Json& wish) {
-  const Json* const found = had.find("spec");
-  const Json before = found == nullptr ? Json::object() : *found;
-  Json after = *wish.find("spec");
-  // Defaults of the group's schema.
-  Json& delivery = after["template"]["spec"]["delivery"];
-  for (const auto& [key, value] :
-       {std::pair("ordering", "unordered"), std::pair("initialOffset", "latest")}) {
-    if (delivery.find(key) == nullptr) {
-      delivery[key] = value;
-    }
-  }
-  const auto policy_of = [](const Json& object) {
-    return object.text({"metadata", "annotations", kReplicasPolicyAnnotation});
-  };
-  Json patch = Json::object();
-  if (!same_status(before, after)) {
-    patch["spec"] = krm::make_merge_patch(before, after);
-  }
-  if (const std::string_view policy = policy_of(wish); policy != policy_of(had)) {
-    const Json value = policy.empty() ? Json() : Json(policy);
-    patch["metadata"] =
-        Json::object({{"annotations", Json::object({{kReplicasPolicyAnnotation, value}})}});
-  }
-  return patch.size() == 0 ? std::nullopt : std::optional(patch.dump());
-}
-
-bool is_group_passing(const CachedGroup& group) {
-  const Json object = group.object.value();
-  const Json none = Json::object();
-  const Json* const status = object.find("status");
-  const Condition said = condition_of(&group, status == nullptr ? none : *status, 0);
-  return said.status != ConditionStatus::kTrue && said.reason == "BindInProgress";
+  GroupWish wish;
+  wish.replicas = consumers == nullptr ? 1 : consumers->as_integer();
+  wish.policy = source.text({"metadata", "annotations", kReplicasPolicyAnnotation});
+  wish.consumers = template_of(ns, name, source);
+  return owned_group(kKafkaSources, ns, name, source.text({"metadata", "uid"}), std::move(wish));
 }
 
 void set_source_status(Json& status, std::int64_t generation, const CachedGroup* group,
                        std::string_view now) {
-  const Json none = Json::object();
-  const Json object = group == nullptr ? none : group->object.value();
-  const Json* const found = object.find("status");
-  const Json& of = found == nullptr ? none : *found;
+  const Json of = status_of_group(group);
   const Placeable placeable = read_status_placeable(of).placeable;
   write_status_placeable(status, placeable);
   const Json* const replicas = of.find("replicas");
@@ -220,14 +111,9 @@ void set_source_status(Json& status, std::int64_t generation, const CachedGroup*
     set_or_erase(status, to, of.text({from}));
   }
   const ConditionRules rules{{"SinkProvided", "ConsumerGroup", "Ready"}, nullptr};
-  const Condition consumers = condition_of(group, of, generation);
-  const bool has_sink = !status.text({"sinkUri"}).empty();
-  const Condition sink{"SinkProvided",
-                       has_sink                                       ? ConditionStatus::kTrue
-                       : consumers.reason == "PropagateSubscriberURI" ? ConditionStatus::kFalse
-                                                                      : ConditionStatus::kUnknown,
-                       has_sink ? std::string_view("SinkProvided") : consumers.reason,
-                       has_sink ? std::string() : consumers.message, generation};
+  const Condition consumers = group_condition("ConsumerGroup", group, of, generation);
+  const Condition sink =
+      sink_condition("SinkProvided", status.text({"sinkUri"}), "PropagateSubscriberURI", consumers);
   const Condition ready{"Ready", consumers.status, consumers.reason, consumers.message, generation};
   for (const Condition* const one : {&sink, &consumers, &ready}) {
     set_condition(status, rules, *one, now);
