@@ -1,9 +1,15 @@
 #include "workers/eventing/model/group_id.h"
 
-#include "base/strings.h"
+#include <algorithm>
+#include <utility>
 
 namespace kintsugi::workers {
 namespace {
+
+std::string with_uid(std::string id, std::string_view uid) {
+  id.resize(std::min(id.size(), kMostGroupId - 1 - uid.size()));
+  return id.append("-").append(uid);
+}
 
 std::string own_group_id(const GroupIdDemand& demand) {
   const std::string ns(demand.ns), name(demand.name), uid(demand.uid);
@@ -25,9 +31,13 @@ GroupId choose_group_id(const GroupIdDemand& demand,
   GroupId out;
   out.id = demand.stored.empty() ? own_group_id(demand) : std::string(demand.stored);
   // Who asks for a group of a name, as another source has it, is to share it.
-  if ((demand.kind != GroupKind::kKafkaSource || demand.asked.empty()) && taken(out.id)) {
+  const bool is_asked = demand.kind == GroupKind::kKafkaSource && !demand.asked.empty();
+  if (!is_asked && out.id.size() > kMostGroupId) {
+    out.id = with_uid(std::move(out.id), demand.uid);
+  }
+  if (!is_asked && taken(out.id)) {
     out.collided = true;
-    out.id.append("-").append(demand.uid);
+    out.id = with_uid(std::move(out.id), demand.uid);
   }
   out.store = out.id != demand.stored;
   return out;

@@ -55,6 +55,21 @@ TEST(GroupId, KN_T063_TheSecondOfTwoGetsItsOwn) {
   EXPECT_FALSE(choose_group_id(trigger("x", "y", "same-u-1"), taken).store);
 }
 
+TEST(GroupId, NoneIsLongerThanAGroupTakes) {
+  const std::string ns(63, 'n'), name(253, 'a');
+  const GroupId id = choose_group_id(trigger(ns, name), kFree);
+  EXPECT_EQ(id.id.size(), kMostGroupId);
+  EXPECT_TRUE(id.id.starts_with("knative-trigger-" + ns + "-a"));
+  EXPECT_TRUE(id.id.ends_with("a-u-1"));
+  EXPECT_FALSE(id.collided);
+  EXPECT_FALSE(choose_group_id(trigger(ns, name, id.id), kFree).store);
+  const auto taken = [](std::string_view) { return true; };
+  const GroupId second = choose_group_id(trigger(ns, std::string(174, 'a')), taken);
+  EXPECT_EQ(second.id.size(), kMostGroupId);
+  EXPECT_TRUE(second.id.ends_with("a-u-1"));
+  EXPECT_TRUE(choose_group_id(trigger("a", "b", std::string(256, 'x')), kFree).store);
+}
+
 TEST(GroupId, WhoAsksForAGroupSharesIt) {
   GroupIdDemand source = trigger("shop", "orders");
   source.kind = GroupKind::kKafkaSource;
