@@ -13,6 +13,8 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "eventing"
 GROUPS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumergroups"
 CONSUMERS = "/apis/internal.kafka.eventing.knative.dev/v1alpha1/namespaces/default/consumers"
 SOURCES = "/apis/sources.knative.dev/v1/namespaces/default/kafkasources"
+TRIGGERS = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
+BROKERS = "/apis/eventing.knative.dev/v1/namespaces/default/brokers"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 PODS, MAPS = "/api/v1/namespaces/knative-eventing/pods", "/api/v1/namespaces/knative-eventing/configmaps"
 SETS = "/apis/apps/v1/namespaces/knative-eventing/statefulsets"
@@ -50,13 +52,13 @@ class Kubelet:
     def has(self, number, pool=POOL):
         return (self.folder / f"{pool}-{number}.json").exists()
 
-    def status(self, number):
-        made = subprocess.run(["curl", "-s", "--max-time", "5", f"http://127.0.0.1:{self.pod(number)['port']}/status"], capture_output=True, check=True)
+    def status(self, number, pool=POOL):
+        made = subprocess.run(["curl", "-s", "--max-time", "5", f"http://127.0.0.1:{self.pod(number, pool)['port']}/status"], capture_output=True, check=True)
         return json.loads(made.stdout)
 
-    def members(self, uid, pods):
+    def members(self, uid, pods, pool=POOL):
         """Of each dispatcher: members of the group and partitions that they have."""
-        found = [self.status(number)["egresses"].get(uid, {}) for number in range(pods)]
+        found = [self.status(number, pool)["egresses"].get(uid, {}) for number in range(pods)]
         return [(one.get("members", 0), len(one.get("partitions", []))) for one in found]
 
 
@@ -132,6 +134,24 @@ def group(name, bootstrap, sink, *, topics=("orders",), replicas=1, offset="earl
 def source(name, bootstrap, sink, *, topics=("orders",), **more):
     return {"apiVersion": "sources.knative.dev/v1", "kind": "KafkaSource", "metadata": {"name": name}, "spec": {
         "bootstrapServers": bootstrap.split(","), "topics": list(topics), "initialOffset": "earliest", "sink": {"uri": sink}, **more}}  # fmt: skip
+
+
+def trigger(name, broker, sink, annotations=None, **more):
+    return {"apiVersion": "eventing.knative.dev/v1", "kind": "Trigger", "metadata": {"name": name, "annotations": annotations or {}},
+            "spec": {"broker": broker, "subscriber": {"uri": sink}, **more}}  # fmt: skip
+
+
+def make_broker(client, name, topic=None, bootstrap="", of_class="Kafka", **spec):
+    """With a topic it is ready, as who runs Brokers says it."""
+    client.must("POST", BROKERS, {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "spec": spec, "metadata": {
+        "name": name, "annotations": {"eventing.knative.dev/broker.class": of_class}}})  # fmt: skip
+    if topic:
+        say_of_broker(client, name, "True", {"default.topic": topic, "bootstrap.servers": bootstrap})
+
+
+def say_of_broker(client, name, ready, annotations=None):
+    client.must("PATCH", f"{BROKERS}/{name}/status", {"status": {"annotations": annotations or {}, "conditions": [
+        {"type": "Ready", "status": ready, "reason": "Told"}]}}, headers=MERGE)  # fmt: skip
 
 
 def conditions(one):

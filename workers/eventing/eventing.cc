@@ -9,6 +9,7 @@
 #include "workers/eventing/control/group_control.h"
 #include "workers/eventing/control/pod_control.h"
 #include "workers/eventing/control/source_control.h"
+#include "workers/eventing/control/trigger_control.h"
 #include "workers/eventing/model/placeable.h"
 #include "workers/runtime/control/outcome_of.h"
 
@@ -72,6 +73,11 @@ class EventingWork final : public RoleWork {
             named("kafkasource", config),
             [](const QueueKey&) { return std::string(kEventingPools[2]); },
             [this](Key key) { return sources_.reconcile(std::move(key)); })),
+        triggers_(site_),
+        trigger_control_(unit.control(
+            named("trigger", config),
+            [](const QueueKey&) { return std::string(kEventingPools[0]); },
+            [this](Key key) { return triggers_.reconcile(std::move(key)); })),
         pool_control_(unit.control(
             named("dispatcherpool", config),
             [](const QueueKey& key) { return std::string(key.name); },
@@ -80,6 +86,7 @@ class EventingWork final : public RoleWork {
     groups_.set_controller(group_control_);
     pods_.set_controller(pod_control_);
     sources_.set_controller(source_control_);
+    triggers_.set_controller(trigger_control_);
     site_.groups().add_handler([this](const CacheChange& change) {
       unit_.when_deleted(
           site_.groups(), change,
@@ -88,6 +95,7 @@ class EventingWork final : public RoleWork {
     });
     unit.drive(group_control_, site_.groups());
     unit.drive(source_control_, sources_.owners());
+    unit.drive(trigger_control_, triggers_.owners());
     unit.drive(pool_control_, [this](const Unit::Visit& visit) {
       for (const std::string_view name : kEventingPools) {
         visit({"-", site_.config().pool_namespace, name});
@@ -205,6 +213,8 @@ class EventingWork final : public RoleWork {
   Controller& pod_control_;
   SourceControl sources_;
   Controller& source_control_;
+  TriggerControl triggers_;
+  Controller& trigger_control_;
   Controller& pool_control_;
 };
 

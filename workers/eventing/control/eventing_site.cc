@@ -117,9 +117,14 @@ void EventingSite::set_controllers(Controller& groups, Controller& pods, Control
 }
 
 void EventingSite::announce(const Key& group, std::string_view uid, const Tale& tale) {
-  static const std::string version = kConsumerGroups.group + "/" + kConsumerGroups.version;
-  events_.tell({group.cluster, version, kConsumerGroups.kind, group.ns, group.name, uid}, tale,
-               [this, group] { return unit_.step(*group_control_, group.view()); });
+  announce(kConsumerGroups, *group_control_, group, uid, tale);
+}
+
+void EventingSite::announce(const Resource& kind, const Controller& by, const Key& key,
+                            std::string_view uid, const Tale& tale) {
+  const std::string version = kind.group + "/" + kind.version;
+  events_.tell({key.cluster, version, kind.kind, key.ns, key.name, uid}, tale,
+               [this, &by, key] { return unit_.step(by, key.view()); });
 }
 
 std::string EventingSite::now() const { return rfc3339(unix_seconds()); }

@@ -81,6 +81,9 @@ class EventingSite {
 
   /// Tells people of a group by an event.
   void announce(const Key& group, std::string_view uid, const Tale& tale);
+  /// The same of another object. @param by  whose key it is
+  void announce(const Resource& kind, const Controller& by, const Key& key, std::string_view uid,
+                const Tale& tale);
   [[nodiscard]] const EventWriter& events() const noexcept { return events_; }
 
   /// For placement_…: pods whose contracts were written, and how often.
