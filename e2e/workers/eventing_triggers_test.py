@@ -1,12 +1,13 @@
 """Triggers of Brokers in Kafka: the worker makes their ConsumerGroups and tells them what became of these (docs/spec/eventing.md). Whoever runs Brokers
 is this test."""
+import subprocess
 import time
 import unittest
 
 import kit
 import rdkafka
 from dispatchers import MockKafka, Sink
-from eventing import (BROKERS, EVENTS, GROUPS, MERGE, TRIGGERS, Installed, Kubelet, conditions, make_broker, placements, says, say_of_broker,
+from eventing import (BROKERS, EVENTS, GROUPS, MERGE, TRIGGERS, Installed, Kubelet, conditions, group, make_broker, placements, says, say_of_broker,
                       trigger, until)  # fmt: skip
 
 POOL = "kafka-broker-dispatcher"
@@ -90,10 +91,10 @@ class Triggers(unittest.TestCase):
         self.assertEqual((one["status"]["subscriberUri"], one["status"]["observedGeneration"]), (self.sink.url + "/", 1))
         self.assertEqual([says(one, kind).partition("/")[0] for kind in ("BrokerReady", "SubscriberResolved", "DependencyReady", "SubscriptionReady")], ["True"] * 4)
         self.assertNotIn("DeadLetterSinkResolved", conditions(one))
-        group = self.shop.must("GET", f"{GROUPS}/{uid}")
-        self.assertEqual((group["spec"]["replicas"], placements(group)), (4, {"0": 2, "1": 2}))
-        self.assertEqual(group["spec"]["template"]["spec"]["topics"], ["events"])
-        kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(group["metadata"]["uid"], 2, POOL)) == 4, 60, "four members")
+        made = self.shop.must("GET", f"{GROUPS}/{uid}")
+        self.assertEqual((made["spec"]["replicas"], placements(made)), (4, {"0": 2, "1": 2}))
+        self.assertEqual(made["spec"]["template"]["spec"]["topics"], ["events"])
+        kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(made["metadata"]["uid"], 2, POOL)) == 4, 60, "four members")
         self.produce("events", 60, 6)
         self.produce("events", 12, 6, "other")
         kit.eventually(lambda: len(set(self.sink.bodies())) == 60, 60, "those of its type")
@@ -144,8 +145,8 @@ class Triggers(unittest.TestCase):
         self.broker("kept", "kept")
         uid = self.make("kept", "kept")
         self.until("kept", "Ready", "True/Ready")
-        group = self.shop.must("GET", f"{GROUPS}/{uid}")
-        kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(group["metadata"]["uid"], 2, POOL)) == 1, 60, "a member")
+        made = self.shop.must("GET", f"{GROUPS}/{uid}")
+        kit.eventually(lambda: sum(members for members, _ in self.kubelet.members(made["metadata"]["uid"], 2, POOL)) == 1, 60, "a member")
         say_of_broker(self.shop, "kept", "False")
         one = self.until("kept", "Ready", "False/BrokerNotReady")
         self.assertIn("Told", conditions(one)["BrokerReady"]["message"])
@@ -157,7 +158,7 @@ class Triggers(unittest.TestCase):
         kit.eventually(lambda: len(self.sink.bodies()) == 9, 60, "events go on")
         make_broker(self.shop, "kept", "kept", self.kafka.bootstrap)
         self.until("kept", "Ready", "True/Ready")
-        self.assertEqual(self.shop.must("GET", f"{GROUPS}/{uid}")["metadata"]["generation"], group["metadata"]["generation"])
+        self.assertEqual(self.shop.must("GET", f"{GROUPS}/{uid}")["metadata"]["generation"], made["metadata"]["generation"])
         # One of another class takes its place: nothing of ours is left, and it is let alone from then on.
         self.shop.must("DELETE", f"{BROKERS}/kept")
         self.until("kept", "Ready", "False/BrokerDoesNotExist")
@@ -232,3 +233,24 @@ class Triggers(unittest.TestCase):
         self.until("younger", "Ready", "True/Ready")
         self.assertEqual(self.shop.must("GET", f"{GROUPS}/{uid}")["spec"]["template"]["spec"]["configs"]["group.id"], f"{stored}-{uid}")
         self.assertEqual(self.get("older")["status"]["annotations"]["group.id"], stored)
+
+    def test_9_an_export_without_triggers_and_brokers_is_served(self):
+        provider = self.installation.client("/clusters/root:eventing")
+        path = "/apis/apis.kcp.io/v1alpha2/apiexports/eventing"
+        resources = [one for one in provider.must("GET", path)["spec"]["resources"] if one["group"] != "eventing.knative.dev"]
+        provider.must("PATCH", path, {"spec": {"resources": resources}}, headers=MERGE)
+        self.installation.configure(refresh_period="1h")
+        plain = self.installation.shop("plain")
+        self.assertEqual(plain.get(TRIGGERS).status, 404)
+        body = group("old", self.kafka.bootstrap, self.sink.url + "/", topics=("same",))
+        body["spec"]["topLevelResourceRef"] = {"kind": "Trigger", "name": "old", "namespace": "default"}
+        plain.must("POST", GROUPS, body)
+        until(plain, "old", "Ready", "True/Ready")
+        socket = str(self.installation.state / "run" / "worker-eventing.sock")
+
+        def is_ready():
+            said = subprocess.run(["curl", "-s", "--max-time", "5", "--unix-socket", socket, "http://worker/readyz"], capture_output=True, text=True, check=True)
+            assert said.stdout.startswith("ok"), said.stdout
+            return True
+
+        kit.eventually(is_ready, 30, "the worker is ready")

@@ -1,5 +1,6 @@
 #include "workers/eventing/control/trigger_control.h"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <tuple>

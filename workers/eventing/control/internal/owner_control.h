@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "net/task.h"
 #include "workers/eventing/control/eventing_site.h"
