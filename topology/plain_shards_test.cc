@@ -94,6 +94,26 @@ TEST_F(PlainShards, GR_703_AnotherWayToAShard_MakesItsConnectionsAnew) {
   EXPECT_NE(pool.find(a)->upstream(), before);
 }
 
+/// A data loop's certificate is believed for whoever the headers name: without one it is refused.
+TEST_F(PlainShards, GR_301_WhetherAProcessIsBack_IsAskedAsNobody) {
+  FakeServer other(loop);
+  other.open();
+  other.serve("/readyz", 200, "ok");
+  ShardPool pool(loop, view, [](const std::string& /*shard*/, const std::string& url) {
+    return Expected<net::UpstreamParams>(FakeServer::upstream(url));
+  });
+  ShardSpec spec = plain("a", "1");
+  spec.replica_urls = {other.url()};
+  feed->put_static({spec});
+  const auto asked = [&] {
+    return std::any_of(other.log.begin(), other.log.end(), [](const auto& one) {
+      return one.target == "/readyz" && one.headers.get("x-remote-user") == "system:anonymous" &&
+             one.headers.get("x-remote-group") == "system:unauthenticated";
+    });
+  };
+  EXPECT_TRUE(run_until(loop, asked));
+}
+
 TEST_F(PlainShards, GR_703_WhatAProbeIsAnsweredWith_IsKnown) {
   server.serve("/livez", 401, "{}");
   feed->put_static({plain("a", "1")});

@@ -8,6 +8,7 @@ import messaging_faults
 import messaging_stage
 
 BOTH = bool(os.environ.get("KINTSUGI_FAULTS_BOTH"))  # each step before its request arrives and before its answer does, else in turn
+LONGEST_REST = 120  # seconds: after several ends in two minutes a watch rests for up to 30 s, and again if nobody is there yet (RT-25)
 CHOSEN = os.environ.get("KINTSUGI_FAULT_VICTIMS", "worker,proxy,shard,router,broker").split(",")
 
 
@@ -68,7 +69,10 @@ class Case(messaging_faults.Case):
         gate = self.gates[where]
         gate.shut_at(pattern, answered)
         do()
-        self.assertTrue(gate.reached.wait(60), f"{pattern} is sent to the {where}")
+        if not gate.reached.wait(LONGEST_REST):
+            gate.open()
+            addresses = {one["metadata"]["name"]: one.get("status") for one in self.tenant.client.must("GET", self.tenant.path("Address"))["items"]}
+            self.fail(f"{pattern} is not sent to the {where}; {addresses}; the worker's log ends with\n{self.one.log.read_text()[-6000:]}")
         kill()
         gate.open()
 
