@@ -26,7 +26,6 @@ namespace {
 constexpr std::size_t kHighMark = 64U << 10;
 constexpr std::uint8_t kMaxAttempts = 3;
 constexpr Duration kRetryPause = milliseconds(25);
-constexpr Duration kRetryWindow = seconds(5);
 
 class Forward final : public http::RequestHandler,
                       private serving::WatchDrain::Watch,
@@ -508,17 +507,11 @@ class Forward final : public http::RequestHandler,
       return;
     }
     const bool untouched = is_untouched(cause);
-    const bool lost = idempotent_ && is_lost(cause);
-    const bool goes_elsewhere =
-        (untouched || lost) && *client_ != nullptr && (*client_)->answers_elsewhere();
-    // It hung where the shard is not any more.
-    const bool given_up = idempotent_ && cause == Errc::kCancelled && *client_ != nullptr;
-    const bool may_repeat = cause == Errc::kNotProcessed || cause == Errc::kDeadline || given_up ||
-                            goes_elsewhere || lost;
-    // Who does not answer any more may have kept it for longer than the window is.
-    const bool in_time =
-        given_up || goes_elsewhere || shared_.loop.now() - pending_->first_attempt < kRetryWindow;
-    if (may_repeat && pending_->replayable && pending_->attempts < kMaxAttempts && in_time) {
+    const bool has_shard = *client_ != nullptr;
+    const bool elsewhere = has_shard && (*client_)->answers_elsewhere();
+    const Duration passed = shared_.loop.now() - pending_->first_attempt;
+    if (may_repeat(cause, idempotent_, has_shard, elsewhere, passed) && pending_->replayable &&
+        pending_->attempts < kMaxAttempts) {
       ++stats().retries;
       tally_.sent_again(forward_fault_of(cause));
       pending_->timer.start(kRetryPause * pending_->attempts, [this] { open(); });

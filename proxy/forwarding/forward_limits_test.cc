@@ -2,6 +2,7 @@
 #include <list>
 
 #include "proxy/forwarding/forward.h"
+#include "proxy/forwarding/internal/pending_request.h"
 #include "proxy/testing/rig.h"
 
 namespace kintsugi::proxy {
@@ -86,6 +87,41 @@ TEST(ForwardLimits, WhenTheLengthIsOverTheLimit_Says413BeforeItComes) {
   rig.send(answer, head);
   ASSERT_TRUE(rig.until([&] { return answer.status != 0; }));
   EXPECT_EQ(answer.status, 413);
+}
+
+TEST(ForwardRetry, WhatIsSentAgain_GR301) {
+  struct Case {
+    Errc cause;
+    bool idempotent, has_shard, elsewhere;
+    Duration passed;
+    bool again;
+  };
+  const Case cases[] = {
+      // To the same server within the window, and what may have happened only where that is no
+      // harm.
+      {Errc::kNotProcessed, false, true, false, seconds(4), true},
+      {Errc::kNotProcessed, false, true, false, seconds(6), false},
+      {Errc::kReset, true, true, false, seconds(4), true},
+      {Errc::kReset, true, true, false, seconds(6), false},
+      {Errc::kReset, false, true, false, seconds(0), false},
+      {Errc::kUnreachable, true, true, false, seconds(0), false},
+      // Where another process may answer, however long the one before kept it.
+      {Errc::kUnreachable, false, true, true, seconds(6), true},
+      {Errc::kReset, true, true, true, seconds(10), true},
+      {Errc::kReset, false, true, true, seconds(0), false},
+      {Errc::kDeadline, true, true, true, seconds(6), false},
+      // Given up where the shard is not any more.
+      {Errc::kCancelled, true, true, false, seconds(15), true},
+      {Errc::kCancelled, false, true, false, seconds(0), false},
+      {Errc::kCancelled, true, false, false, seconds(0), false},
+      {Errc::kBadRequest, true, true, true, seconds(0), false},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(may_repeat(one.cause, one.idempotent, one.has_shard, one.elsewhere, one.passed),
+              one.again)
+        << errc_name(one.cause) << one.idempotent << one.has_shard << one.elsewhere
+        << one.passed / seconds(1);
+  }
 }
 
 // The answer of a review is all it does.

@@ -63,6 +63,23 @@ constexpr bool is_lost(Errc cause) noexcept {
   return cause == Errc::kReset || cause == Errc::kClosed;
 }
 
+/// For so long it may come to the same server again.
+constexpr Duration kRetryWindow = seconds(5);
+
+/// Whether a request that ends like this, before its answer began, is sent again.
+/// @param elsewhere  another process of the shard may answer. Who does not answer any more may have
+/// kept it for longer than the window is, or given it up when the shard was not there any more.
+constexpr bool may_repeat(Errc cause, bool idempotent, bool has_shard, bool elsewhere,
+                          Duration passed) noexcept {
+  const bool lost = idempotent && is_lost(cause);
+  const bool given_up = idempotent && cause == Errc::kCancelled && has_shard;
+  if (given_up || (elsewhere && (lost || is_untouched(cause)))) {
+    return true;
+  }
+  return (lost || cause == Errc::kNotProcessed || cause == Errc::kDeadline) &&
+         passed < kRetryWindow;
+}
+
 /// What only matters until the response head is there: kept apart, so that a running watch does not
 /// carry it.
 struct Pending {
