@@ -252,6 +252,7 @@ class Lifecycle(unittest.TestCase):
                 "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
         self.assertEqual(next(client.watch(path))["type"], "BOOKMARK")
         follow = kit.Watch(client, path)
+        kit.eventually(lambda: follow.events, what="the open watch has told what there is")
 
         self.root.must("DELETE", f"{WORKSPACES}/ending-one")
         told = kit.eventually(lambda: [event for event in follow.events if event["type"] != "BOOKMARK"], what="the deletion on an open watch")
