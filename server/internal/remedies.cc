@@ -16,8 +16,8 @@
 namespace kintsugi::server {
 namespace {
 
-/// `says` are parts of what the fault says, any of them; `does` has <dir>, <data>, <log>, <process>
-/// in it. The first row that fits counts: what is certain stands before what may be.
+/// `says` are parts of what the fault says, any of them; `does` has <dir> and <data> in it. The
+/// first row that fits counts: what is certain stands before what may be.
 struct Row {
   std::array<std::string_view, 4> says;
   std::string_view does;
@@ -103,9 +103,7 @@ std::string remedy_of(std::string_view process, std::string_view why, const Layo
   const std::string data =
       name.starts_with("proxy") ? layout.proxy_data(name) : layout.shard_data(name);
   for (const auto& [mark, value] :
-       {std::pair<std::string_view, std::string_view>("<dir>", layout.dir),
-        {"<data>", data},
-        {"<process>", name}}) {
+       {std::pair<std::string_view, std::string_view>("<dir>", layout.dir), {"<data>", data}}) {
     for (std::size_t at = text.find(mark); at != std::string::npos;
          at = text.find(mark, at + value.size())) {
       text.replace(at, mark.size(), value);

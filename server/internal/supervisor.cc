@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <numeric>
 
 #include "base/log.h"
 #include "server/files.h"
@@ -29,7 +30,6 @@ struct Supervisor::Child {
   bool term_sent = false;
   bool hung = false;  ///< and is ended for it
   TimePoint started{}, ended{};
-  std::uint64_t starts = 0;
   std::array<std::uint64_t, kCauses> restarts_by = {};
   Cause cause = Cause::kExit;  ///< of the last end
   std::string last_end;
@@ -71,7 +71,6 @@ Expected<void> Supervisor::launch(Child& child) {
   }
   child.pid = pid;
   child.started = Clock::now();
-  ++child.starts;
   child.term_sent = false;
   child.hung = false;
   return write_file(child.process.pid_file, std::to_string(pid) + "\n");
@@ -192,9 +191,11 @@ std::vector<Supervisor::State> Supervisor::states() const {
   std::vector<State> out;
   const TimePoint now = Clock::now();
   for (const auto& child : children_) {
-    out.push_back({child->process.name, child->process.socket, child->pid,
-                   now - (child->pid > 0 ? child->started : child->ended),
-                   child->starts > 0 ? child->starts - 1 : 0, child->last_end, child->restarts_by});
+    out.push_back(
+        {child->process.name, child->process.socket, child->pid,
+         now - (child->pid > 0 ? child->started : child->ended),
+         std::accumulate(child->restarts_by.begin(), child->restarts_by.end(), std::uint64_t{0}),
+         child->last_end, child->restarts_by});
   }
   return out;
 }
